@@ -54,9 +54,7 @@ def two_thirds_mask(grid: Grid) -> np.ndarray:
     return mask
 
 
-def truncate(
-    u_hat: Complex[Array, "c *k"], n: tuple[int, ...], to: tuple[int, ...]
-) -> Complex[Array, "c *m"]:
+def truncate(u_hat: Complex[Array, "c *k"], n: tuple[int, ...], to: tuple[int, ...]) -> Complex[Array, "c *m"]:
     """Move the half spectrum of an `n`-point field onto a grid of `to` points.
 
     Modes that the other grid cannot hold are dropped, new ones are zero, and amplitudes are rescaled so that

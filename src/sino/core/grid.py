@@ -39,9 +39,7 @@ class Grid:
 
     def indices(self) -> tuple[np.ndarray, ...]:
         """Signed integer mode indices of `rfftn`, one array per axis, shaped to broadcast against each other."""
-        per_axis = [np.fft.fftfreq(n, 1 / n) for n in self.n[:-1]] + [
-            np.fft.rfftfreq(self.n[-1], 1 / self.n[-1])
-        ]
+        per_axis = [np.fft.fftfreq(n, 1 / n) for n in self.n[:-1]] + [np.fft.rfftfreq(self.n[-1], 1 / self.n[-1])]
         return tuple(np.round(k) for k in np.meshgrid(*per_axis, indexing="ij", sparse=True))
 
     def wavenumbers(self) -> tuple[np.ndarray, ...]:

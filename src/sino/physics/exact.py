@@ -6,9 +6,7 @@ from sino.core.grid import Grid
 from sino.physics.staggered import U_OFFSET, V_OFFSET
 
 
-def burgers_wave(
-    x: np.ndarray, t: float, viscosity: float, steepness: float = 0.9, drift: float = 0.0
-) -> np.ndarray:
+def burgers_wave(x: np.ndarray, t: float, viscosity: float, steepness: float = 0.9, drift: float = 0.0) -> np.ndarray:
     """A 2 pi-periodic solution of `u_t + u u_x = viscosity u_xx` by the Cole-Hopf transform.
 
     `u = drift - 2 viscosity phi_x/phi` with `phi = 1 + steepness exp(-viscosity t) cos(x - drift t)`, a solution of the

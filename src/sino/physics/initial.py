@@ -29,13 +29,11 @@ def sine_modes(seed: int, grid: Grid) -> Float[np.ndarray, "1 n"]:
         mode = jax.random.randint(mode_key, (10,), 1, 4)
         amplitude, phase, mode = np.asarray(amplitude), np.asarray(phase), np.asarray(mode)
     x = 2 * np.pi * grid.axis(0) / grid.length[0]
-    return (amplitude[:, None] * np.sin(mode[:, None] * x[None, :] + phase[:, None])).sum(
-        axis=0, keepdims=True
-    )
+    return (amplitude[:, None] * np.sin(mode[:, None] * x[None, :] + phase[:, None])).sum(axis=0, keepdims=True)
 
 
 def random_phases(seed: int, grid: Grid, peak: float = 10.0) -> Float[np.ndarray, "1 n"]:
-    """Broadband field with energy `E(k) = 2/(3 sqrt(pi)) peak^-5 k^4 exp(-(k/peak)^2)` and random phases, at `x = i dx`.
+    """Broadband field with energy `E(k) = 2/(3 sqrt(pi)) peak^-5 k^4 exp(-(k/peak)^2)` and random phases at `i dx`.
 
     `u = sum_{k=1}^{n/2-1} 2 sqrt(2 E(k)) cos(kx + phi_k)` on a box of length 2 pi: standard deviation about 1.
     Maulik & San, J. Turbul. 19 (2018), 1, whose FFT factor is written out here.
@@ -64,13 +62,11 @@ def sine_forcing(seed: int, length: float) -> SineForcing:
         return SineForcing(*(np.asarray(d) for d in draws), length=length)  # pyright: ignore[reportArgumentType]
 
 
-def filtered_velocity(
-    seed: int, grid: Grid, max_speed: float, peak: float = 3.0
-) -> Float[np.ndarray, "2 x y"]:
-    """White noise filtered to a log-normal band around `|k| = peak`, projected, with its largest speed set, on the faces.
+def filtered_velocity(seed: int, grid: Grid, max_speed: float, peak: float = 3.0) -> Float[np.ndarray, "2 x y"]:
+    """White noise filtered to a log-normal band around `|k| = peak`, projected, with a given largest speed.
 
-    The filter is `p(k)/k`, `p(k) = exp(-(ln peak + 1/4 - ln k)^2 / (1/2)) / k`. Projecting and scaling are repeated three
-    times, in float32.
+    The filter is `p(k)/k`, `p(k) = exp(-(ln peak + 1/4 - ln k)^2 / (1/2)) / k`. Projecting and scaling are done
+    three times, in float32.
     """
     keys = jax.random.split(jax.random.PRNGKey(seed))
     noise = jnp.stack([jax.random.normal(key, grid.n, jnp.float32) for key in keys])

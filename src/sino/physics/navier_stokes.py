@@ -32,9 +32,7 @@ class FiniteVolumeNavierStokes(AbstractSolver):
         For such a field `(I - dt viscosity Lap)^-1 P (u + dt f) = u + (I - dt viscosity Lap)^-1 P dt (f + viscosity
         Lap u)`. The right-hand side transforms only the small increment: its rounding error is that of storing `u`.
         """
-        increment = solenoidal(
-            self.dt * self._rate(u, source, t), self.grid, diffusion=self.dt * self.viscosity
-        )
+        increment = solenoidal(self.dt * self._rate(u, source, t), self.grid, diffusion=self.dt * self.viscosity)
         return u + increment + relax_divergence(u, self.grid)
 
     def _rate(self, u: State, source: Source | None, t: Time) -> State:
@@ -45,35 +43,30 @@ class FiniteVolumeNavierStokes(AbstractSolver):
 def convection(v: State, grid: Grid, dt: float) -> State:
     """`-div(v v)` on the faces, by upwind fluxes with a limited Lax-Wendroff correction."""
     padded = jnp.pad(v, ((0, 0), (2, 2), (2, 2)), mode="wrap")
-
-    def advect(component: int) -> Array:
-        """`-div(v c)` for one velocity component `c`, over control volumes centred where that component lives."""
-        total = jnp.zeros_like(v[0])
-        for axis in (0, 1):
-
-            def window(field: int, ahead: int = 0, aside: int = 0) -> Array:
-                """`v[field]` at the `n + 1` indices `-1 .. n-1` along `axis`, moved by `ahead` along `axis` and by
-                `aside` along the direction of the component."""
-                start = [2, 2]
-                start[axis] += ahead - 1
-                start[component] += aside
-                stop = [s + n for s, n in zip(start, grid.n, strict=True)]
-                stop[axis] += 1
-                return padded[field, start[0] : stop[0], start[1] : stop[1]]
-
-            # The advecting velocity at the control volume's far face along `axis`, by linear interpolation.
-            speed = 0.5 * (window(axis) + window(axis, aside=1))
-            values = [window(component, ahead=s) for s in (-1, 0, 1, 2)]
-            flux = _limited_flux(*values, speed, dt / grid.dx[axis])
-            total = total - jnp.diff(flux, axis=axis) / grid.dx[axis]
-        return total
-
-    return jnp.stack([advect(0), advect(1)])
+    return jnp.stack([sum(_transport(padded, c, axis, grid, dt) for axis in (0, 1)) for c in (0, 1)])
 
 
-def _limited_flux(
-    behind: Array, here: Array, ahead: Array, beyond: Array, speed: Array, dt_over_dx: float
-) -> Array:
+def _transport(padded: Array, component: int, axis: int, grid: Grid, dt: float) -> Array:
+    """`-d(v_axis c)/dx_axis` for the velocity component `c`, over control volumes centred where it lives."""
+
+    def window(field: int, ahead: int = 0, aside: int = 0) -> Array:
+        """`v[field]` at the `n + 1` indices `-1 .. n-1` along `axis`, moved by `ahead` along `axis` and by `aside` along
+        the direction of the component."""
+        start = [2, 2]
+        start[axis] += ahead - 1
+        start[component] += aside
+        stop = [s + n for s, n in zip(start, grid.n, strict=True)]
+        stop[axis] += 1
+        return padded[field, start[0] : stop[0], start[1] : stop[1]]
+
+    # The advecting velocity at the control volume's far face along `axis`, by linear interpolation.
+    speed = 0.5 * (window(axis) + window(axis, aside=1))
+    values = [window(component, ahead=shift) for shift in (-1, 0, 1, 2)]
+    flux = _limited_flux(*values, speed, dt / grid.dx[axis])
+    return -jnp.diff(flux, axis=axis) / grid.dx[axis]
+
+
+def _limited_flux(behind: Array, here: Array, ahead: Array, beyond: Array, speed: Array, dt_over_dx: float) -> Array:
     """Flux of a scalar through the face between `here` and `ahead`, two of four cells in a row.
 
     Upwind value plus `(1 - |courant|)/2` times van Leer's harmonic mean of the slope across the face and the slope

@@ -48,7 +48,7 @@ def vorticity(v: Velocity, grid: Grid) -> Scalar:
 
 
 def from_streamfunction(psi: Scalar, grid: Grid) -> Velocity:
-    """`(d psi/dy, -d psi/dx)` on the faces, from a streamfunction at the corners: free of divergence by construction."""
+    """`(d psi/dy, -d psi/dx)` on the faces, from a streamfunction at the corners: exactly free of divergence."""
     dx, dy = grid.dx
     return jnp.stack([(psi - behind(psi, 1)) / dy, (behind(psi, 0) - psi) / dx])
 

@@ -20,8 +20,8 @@ class SpectralNavierStokes(AbstractSolver):
     The state is the velocity `(2, nx, ny)` on the same staggered faces as the finite-volume solver's (a shift by half a
     cell is exact in Fourier space), so forcing, closures, coarsening and errors are interchangeable. Inside, the state
     is the spectrum of the vorticity; its `k = 0` entry, where a vorticity is always zero, carries the mean velocity as
-    `U + i V`. Products are dealiased by the 2/3 rule; the source is added after it, unmasked. The Nyquist modes, which a
-    half-cell shift cannot represent, are zero.
+    `U + i V`. Products are dealiased by the 2/3 rule; the source is added after it, unmasked. The Nyquist modes,
+    which a half-cell shift cannot represent, are zero.
     """
 
     grid: Grid = eqx.field(static=True)
