@@ -50,8 +50,8 @@ def _transport(padded: Array, component: int, axis: int, grid: Grid, dt: float) 
     """`-d(v_axis c)/dx_axis` for the velocity component `c`, over control volumes centred where it lives."""
 
     def window(field: int, ahead: int = 0, aside: int = 0) -> Array:
-        """`v[field]` at the `n + 1` indices `-1 .. n-1` along `axis`, moved by `ahead` along `axis` and by `aside` along
-        the direction of the component."""
+        """`v[field]` at the `n + 1` indices `-1 .. n-1` along `axis`, moved by `ahead` along `axis` and by `aside`
+        along the direction of the component."""
         start = [2, 2]
         start[axis] += ahead - 1
         start[component] += aside

@@ -1,0 +1,1 @@
+"""From a fine simulation to a dataset: coarsening, generation, storage."""

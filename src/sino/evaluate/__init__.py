@@ -1,0 +1,1 @@
+"""Measure simulations against the truth."""

@@ -1,0 +1,26 @@
+"""Errors of simulations, and how sure one can be of their mean."""
+
+import numpy as np
+from jaxtyping import Float
+
+
+def mean_squared_error(
+    prediction: Float[np.ndarray, "b t c *n"], truth: Float[np.ndarray, "b t c *n"]
+) -> Float[np.ndarray, "b t"]:
+    """Mean of `(prediction - truth)^2` over components and cells, for each trajectory and frame."""
+    squared = np.square(prediction.astype(np.float64) - truth.astype(np.float64))
+    return squared.mean(axis=tuple(range(2, squared.ndim)))
+
+
+def standard_error(values: Float[np.ndarray, " b"]) -> float:
+    """Standard error of the mean of independent values."""
+    return float(values.std(ddof=1) / np.sqrt(len(values)))
+
+
+def bootstrap_interval(
+    values: Float[np.ndarray, " b"], level: float = 0.95, resamples: int = 10_000, seed: int = 0
+) -> tuple[float, float]:
+    """Percentile bootstrap interval of the mean over trajectories."""
+    picks = np.random.default_rng(seed).integers(0, len(values), (resamples, len(values)))
+    low, high = np.quantile(values[picks].mean(axis=1), [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)
