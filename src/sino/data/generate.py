@@ -7,7 +7,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array
 
 from sino.core.rollout import rollout
 from sino.physics.solver import AbstractSolver, Source, State, clocked
@@ -26,25 +26,23 @@ class Block:
     """By name, arrays of shape `(trajectory, frame, ...)`."""
 
 
-def simulate(
+Simulator = Callable[[np.ndarray, Source | None], Iterator[Block]]
+
+
+def simulator(
     solver: AbstractSolver,
-    initial: Float[Array | np.ndarray, "b c *n"],
-    forcing: Source | None,
     *,
     warmup_steps: int,
     frames: int,
     substeps: int,
     observe: Callable[[State], dict[str, Array]],
-) -> Iterator[Block]:
-    """Advance a batch from time 0: a warm-up that is not observed, then frames `0..frames`, `substeps` steps apart.
+) -> Simulator:
+    """A function that simulates a batch from time 0 and yields blocks of it, compiled once for all its calls.
 
-    `forcing` has a leading batch axis on every leaf. The forcing clock runs on through the warm-up. Blocks arrive as
-    they are computed; what they hold does not depend on how they are consumed.
+    It takes initial states `(b, c, *n)` and a forcing with a leading batch axis on every leaf (or None). After a
+    warm-up that is not observed come the frames `0..frames`, `substeps` steps apart; the forcing clock runs on from the
+    warm-up. What the blocks hold does not depend on how they are consumed.
     """
-    u = jnp.asarray(initial)
-    if u.dtype != initial.dtype:
-        raise ValueError("float64 simulations need jax.config.update('jax_enable_x64', True)")
-    observe_batch = jax.jit(jax.vmap(observe))
 
     @partial(jax.jit, donate_argnums=0)
     def warm_up(u, forcing, start, stop):
@@ -62,16 +60,21 @@ def simulate(
 
         return jax.vmap(one)(u, forcing)
 
-    for start in range(0, warmup_steps, WARMUP_BLOCK):
-        stop = min(start + WARMUP_BLOCK, warmup_steps)
-        u = jax.block_until_ready(warm_up(u, forcing, jnp.asarray(start), jnp.asarray(stop)))
-        yield Block(stop)
+    observe_batch = jax.jit(jax.vmap(observe))
 
-    first = jax.tree.map(lambda a: np.asarray(a)[:, None], observe_batch(u))
-    yield Block(warmup_steps, 0, first)
+    def simulate(initial: np.ndarray, forcing: Source | None) -> Iterator[Block]:
+        u = jnp.asarray(initial)
+        if u.dtype != initial.dtype:
+            raise ValueError("float64 simulations need jax.config.update('jax_enable_x64', True)")
+        for start in range(0, warmup_steps, WARMUP_BLOCK):
+            stop = min(start + WARMUP_BLOCK, warmup_steps)
+            u = jax.block_until_ready(warm_up(u, forcing, jnp.asarray(start), jnp.asarray(stop)))
+            yield Block(stop)
+        yield Block(warmup_steps, 0, jax.tree.map(lambda a: np.asarray(a)[:, None], observe_batch(u)))
+        for done in range(0, frames, FRAME_BLOCK):
+            kept = min(FRAME_BLOCK, frames - done)  # the last block is computed whole, so that one program serves all
+            u, seen = record(u, forcing, jnp.asarray(warmup_steps + done * substeps))
+            observed = {name: np.asarray(a)[:, :kept] for name, a in seen.items()}
+            yield Block(warmup_steps + (done + kept) * substeps, done + 1, observed)
 
-    for done in range(0, frames, FRAME_BLOCK):
-        kept = min(FRAME_BLOCK, frames - done)  # the last block is computed whole, so that one program serves all
-        u, seen = record(u, forcing, jnp.asarray(warmup_steps + done * substeps))
-        observed = jax.tree.map(lambda a, kept=kept: np.asarray(a)[:, :kept], seen)
-        yield Block(warmup_steps + (done + kept) * substeps, done + 1, observed)
+    return simulate

@@ -8,8 +8,10 @@ def mean_squared_error(
     prediction: Float[np.ndarray, "b t c *n"], truth: Float[np.ndarray, "b t c *n"]
 ) -> Float[np.ndarray, "b t"]:
     """Mean of `(prediction - truth)^2` over components and cells, for each trajectory and frame."""
-    squared = np.square(prediction.astype(np.float64) - truth.astype(np.float64))
-    return squared.mean(axis=tuple(range(2, squared.ndim)))
+    axes = tuple(range(1, truth.ndim - 1))
+    # One trajectory at a time: a full 2D dataset is gigabytes.
+    pairs = zip(prediction, truth, strict=True)
+    return np.stack([np.square(p - t).mean(axis=axes, dtype=np.float64) for p, t in pairs])
 
 
 def standard_error(values: Float[np.ndarray, " b"]) -> float:

@@ -1,0 +1,79 @@
+"""The command line. Nothing here imports JAX until a command needs it, so that `--help` answers at once."""
+
+import dataclasses
+import difflib
+import sys
+import tomllib
+from pathlib import Path
+
+from sino import __version__
+from sino.cli.verbs import VERBS
+from sino.core.errors import UserError
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command; return its exit status: 0, 2 for a user's mistake, 130 when interrupted."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    try:
+        return _dispatch(arguments)
+    except UserError as error:
+        print(f"sino: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("sino: interrupted; the same command continues where it stopped", file=sys.stderr)
+        return 130
+
+
+def _dispatch(arguments: list[str]) -> int:
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(_overview())
+        return 0
+    if arguments[0] == "--version":
+        print(f"sino {__version__}")
+        return 0
+    name, *rest = arguments
+    if name not in VERBS:
+        near = difflib.get_close_matches(name, VERBS, n=1, cutoff=0.0)[0]
+        raise UserError(f"there is no command {name!r}; did you mean {near!r}? `sino --help` shows all")
+    import tyro
+
+    verb = VERBS[name]
+    default, rest = _read_config(verb, rest)
+    command = tyro.cli(verb, prog=f"sino {name}", args=rest, default=default, description=verb.__doc__)
+    command.run()
+    return 0
+
+
+def _read_config(verb: type, arguments: list[str]):
+    """Take `--config FILE` out of the arguments; return the defaults that the file gives, and the rest.
+
+    Every flag of a command is a key of its TOML file (with underscores for dashes); flags given besides win.
+    """
+    if "--config" not in arguments:
+        return None, arguments
+    at = arguments.index("--config")
+    if at + 1 == len(arguments):
+        raise UserError("--config needs a file")
+    path = Path(arguments[at + 1])
+    try:
+        values = tomllib.loads(path.read_text())
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"{path} is not TOML: {error}") from error
+    fields = {field.name: field for field in dataclasses.fields(verb)}
+    for key, value in values.items():
+        if key not in fields:
+            raise UserError(f"{path} has a key {key!r} that is no option; the options are {', '.join(fields)}")
+        values[key] = tuple(value) if isinstance(value, list) else value
+    try:
+        return verb(**values), arguments[:at] + arguments[at + 2 :]
+    except TypeError as error:
+        raise UserError(f"{path} is incomplete: {error}") from error
+
+
+def _overview() -> str:
+    lines = [f"sino {__version__}: learned closures inside differentiable solvers", "", "commands:"]
+    for name, verb in VERBS.items():
+        lines.append(f"  {name:10s} {(verb.__doc__ or '').splitlines()[0]}")
+    return "\n".join([*lines, "", "`sino COMMAND --help` tells more."])

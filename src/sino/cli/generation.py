@@ -1,0 +1,323 @@
+"""`sino generate`: check what was asked, say what it costs, and make the shards that are missing."""
+
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from sino.benchmarks import Benchmark, benchmark
+from sino.cli.progress import duration, progress, size
+from sino.cli.start import start_jax
+from sino.cli.verbs import Generate
+from sino.core.errors import UserError
+from sino.core.provenance import provenance
+from sino.data.coarsen import check_divides
+from sino.data.generate import Simulator, simulator
+from sino.data.store import FINE, Dataset, as_ranges, open_dataset, shard_file, write_manifest
+from sino.data.well import Labels, Trajectories, read_labels, read_shard, write_shard
+from sino.physics.solver import clocked
+
+SLOW = 600.0
+"""Seconds of estimated work from which advice is given when there is no GPU."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A request that has been checked: which trajectories of which flow, at which resolutions, and where."""
+
+    benchmark: Benchmark
+    seeds: range
+    coarse: tuple[int, ...]
+    keep_fine: tuple[int, ...]
+    out: Path
+
+    @property
+    def configuration(self) -> dict[str, Any]:
+        """What determines the content of a shard. A folder holds shards of one configuration."""
+        sizes = self.benchmark.sizes
+        own = {"frames": sizes.frames, "coarse": list(self.coarse), "keep_fine": list(self.keep_fine)}
+        return self.benchmark.describe() | own | {"shard": sizes.shard}
+
+    @property
+    def shards(self) -> list[range]:
+        """All seeds of each batch that holds a wanted seed. A batch is always simulated whole."""
+        count = self.benchmark.sizes.shard
+        return [range(first, first + count) for first in range(self.seeds[0] // count * count, self.seeds.stop, count)]
+
+    @property
+    def resolutions(self) -> list[str]:
+        """The folders of a dataset: one per coarse grid, and one for fine frames."""
+        return [str(n) for n in self.coarse] + ([FINE] if self.keep_fine else [])
+
+    def files(self, batch: range) -> list[Path]:
+        """The shards of a batch, one per resolution."""
+        return [self.out / shard_file(resolution, batch[0]) for resolution in self.resolutions]
+
+    @property
+    def bytes_per_trajectory(self) -> int:
+        """Size on disk."""
+        b = self.benchmark
+        cells = (b.sizes.frames + 1) * sum(n**b.dim for n in self.coarse) + len(self.keep_fine) * b.sizes.fine**b.dim
+        return 4 * len(b.offsets) * cells
+
+
+def generate(options: Generate) -> None:
+    """Run `sino generate`."""
+    start_jax()
+    plan = make_plan(options)
+    missing = missing_shards(plan)
+    b, s = plan.benchmark, plan.benchmark.sizes
+    print(
+        f"{b.name}: {len(plan.seeds)} trajectories (seeds {as_ranges(plan.seeds)}), grid {s.fine} to "
+        f"{', '.join(str(n) for n in plan.coarse)}, frames 0..{s.frames}, {b.precision}"
+    )
+    check_space(plan, len(missing))
+    if missing:
+        print_estimate(plan, len(missing))
+    if options.dry_run:
+        print("dry run: nothing was written")
+        return
+    dataset = make_dataset(plan, missing)
+    if not missing:
+        print(f"nothing to simulate: {plan.out} holds them all, and their checksums are right")
+        return
+    for seed, reason in dataset.excluded.items():
+        print(f"excluded seed {seed}: {reason}")
+    print(f"wrote {plan.out} ({len(dataset.seeds)} trajectories)")
+
+
+def make_plan(options: Generate) -> Plan:
+    """Check a request. Nothing is written, whatever is wrong with it."""
+    b = benchmark(options.benchmark, options.preset)
+    frames = b.sizes.frames if options.frames is None else options.frames
+    count = b.sizes.trajectories if options.trajectories is None else options.trajectories
+    if count < 1:
+        raise UserError(f"--trajectories must be at least 1, not {count}")
+    if frames < 1:
+        raise UserError(f"--frames must be at least 1, not {frames}")
+    if options.seed0 < 0:
+        raise UserError(f"--seed0 must not be negative: {options.seed0}")
+    coarse = tuple(sorted(set(options.coarse or (b.sizes.coarse,))))
+    for n in coarse:
+        check_divides(b.sizes.fine, n)
+    for frame in options.keep_fine:
+        if not 0 <= frame <= frames:
+            raise UserError(f"--keep-fine {frame} is not one of the frames 0..{frames}")
+    name = options.benchmark if options.preset == "paper" else f"{options.benchmark}-{options.preset}"
+    b = replace(b, sizes=replace(b.sizes, frames=frames), precision=options.precision or b.precision)
+    seeds = range(options.seed0, options.seed0 + count)
+    plan = Plan(b, seeds, coarse, tuple(sorted(set(options.keep_fine))), options.out or Path("data") / name)
+    _check_folder(plan)
+    return plan
+
+
+def missing_shards(plan: Plan) -> list[range]:
+    """Batches that are not stored yet, or not with every wanted seed. Those that are stored are verified."""
+    missing = []
+    for batch in plan.shards:
+        files = plan.files(batch)
+        wanted = set(batch) & set(plan.seeds)
+        if not all(file.is_file() for file in files):
+            missing.append(batch)
+            continue
+        labels = [read_labels(file) for file in files]
+        if all(wanted <= _settled(label) for label in labels):
+            for file in files:
+                read_shard(file)
+        else:
+            missing.append(batch)
+    return missing
+
+
+def make_dataset(plan: Plan, missing: list[range]) -> Dataset:
+    """Make the missing shards, then the manifest."""
+    b = plan.benchmark
+    substeps = b.substeps(b.sizes.fine)
+    steps = b.warmup_steps + b.sizes.frames * substeps
+    simulate = simulator(
+        b.solver(b.sizes.fine),
+        warmup_steps=b.warmup_steps,
+        frames=b.sizes.frames,
+        substeps=substeps,
+        observe=observer(b, plan.coarse, fine=bool(plan.keep_fine)),
+    )
+    # A manifest must never name a shard that is about to be replaced: without it, the folder counts as unfinished.
+    if any(file.is_file() for batch in missing for file in plan.files(batch)):
+        (plan.out / "manifest.json").unlink(missing_ok=True)
+    with progress(b.name, steps * len(missing), "steps") as report:
+        for done, batch in enumerate(missing):
+            _make_shard(plan, batch, simulate, lambda step, done=done: report(done * steps + step))
+    _index(plan)
+    return open_dataset(plan.out)
+
+
+def _index(plan: Plan) -> None:
+    """Write the manifest of all shards in the folder."""
+    entries, excluded = [], []
+    for file in sorted(plan.out.glob("*/seed-*.h5")):
+        labels = read_labels(file)
+        resolution = file.parent.name
+        entry = {"file": f"{resolution}/{file.name}", "resolution": resolution}
+        entries.append(entry | {key: labels[key] for key in ("seeds", "sha256", "provenance")})
+        excluded += [item for item in labels["excluded"] if item not in excluded]
+    write_manifest(plan.out, plan.configuration, entries, excluded)
+
+
+def observer(b: Benchmark, coarse: tuple[int, ...], fine: bool = False) -> Callable[[jax.Array], dict[str, jax.Array]]:
+    """What is kept of a fine state: its coarsened forms, whether it is finite, and its largest value."""
+
+    def observe(u):
+        seen = {str(n): b.coarsen(u, (n,) * b.dim).astype(jnp.float32) for n in coarse}
+        seen |= {"finite": jnp.isfinite(u).all(), "speed": jnp.abs(u).max()}
+        return seen | ({FINE: u.astype(jnp.float32)} if fine else {})
+
+    return observe
+
+
+def check_space(plan: Plan, shards: int) -> None:
+    """Raise if the disk cannot hold what is missing."""
+    folder = next(parent for parent in (plan.out, *plan.out.resolve().parents) if parent.exists())
+    need = plan.bytes_per_trajectory * plan.benchmark.sizes.shard * shards
+    free = shutil.disk_usage(folder).free
+    if need > free:
+        raise UserError(f"{plan.out} needs {size(need)}, but only {size(free)} are free there")
+
+
+def print_estimate(plan: Plan, shards: int) -> None:
+    """Time a few steps on this machine and say what the whole will cost."""
+    b, s = plan.benchmark, plan.benchmark.sizes
+    seconds = _seconds_per_step(plan) * (b.warmup_steps + s.frames * b.substeps(s.fine)) * shards
+    state = len(b.offsets) * s.fine**b.dim * np.dtype(b.precision).itemsize
+    memory = s.shard * (2 * plan.bytes_per_trajectory + 16 * state)
+    device = jax.devices()[0]
+    print(
+        f"estimate: {duration(seconds)} on {device.device_kind} for {shards} shards of {s.shard} trajectories; "
+        f"{size(plan.bytes_per_trajectory * s.shard * shards)} on disk, {size(memory)} of memory"
+    )
+    if seconds > SLOW and device.platform == "cpu":
+        print("there is no GPU here: `--preset small` takes minutes on a CPU, `--trajectories` makes fewer")
+
+
+def _seconds_per_step(plan: Plan) -> float:
+    b = plan.benchmark
+    batch = plan.shards[0]
+    u, forcing = jnp.asarray(b.initial_states(batch)), b.forcings(batch)
+    solver = b.solver(b.sizes.fine)
+    step = jax.jit(jax.vmap(lambda u, f: clocked(solver, f, t0=0.0)(u, 0)))
+    u = jax.block_until_ready(step(u, forcing))
+    started = time.perf_counter()
+    for _ in range(5):
+        u = step(u, forcing)
+    jax.block_until_ready(u)
+    return (time.perf_counter() - started) / 5
+
+
+def _make_shard(plan: Plan, batch: range, simulate: Simulator, report: Callable[[int], None]) -> None:
+    """Simulate one batch and store, per resolution, the wanted trajectories that stayed finite."""
+    b = plan.benchmark
+    forcing = b.forcings(batch)
+    blocks: dict[str, list[np.ndarray]] = {}
+    for block in simulate(b.initial_states(batch), forcing):
+        for name, array in block.observed.items():
+            if name == FINE:
+                chosen = [f - block.first_frame for f in plan.keep_fine]
+                array = array[:, [f for f in chosen if 0 <= f < array.shape[1]]]
+            blocks.setdefault(name, []).append(array)
+        report(block.steps)
+    arrays = {name: np.concatenate(blocks.pop(name), axis=1) for name in list(blocks)}
+
+    wanted = _wanted(plan, batch)
+    excluded = tuple(_exclusions(arrays["finite"], batch, wanted))
+    left_out = {item["seed"] for item in excluded}
+    rows = [row for row, seed in enumerate(batch) if seed in wanted and seed not in left_out]
+    _check_speed(b, arrays["speed"][rows])
+    frame_times = b.start + b.frame * np.arange(b.sizes.frames + 1)
+    for resolution, path in zip(plan.resolutions, plan.files(batch), strict=True):
+        data = Trajectories(
+            frames=arrays[resolution][rows],
+            seeds=tuple(batch[row] for row in rows),
+            times=frame_times[list(plan.keep_fine)] if resolution == FINE else frame_times,
+            forcing={name: np.asarray(leaf)[rows] for name, leaf in _named_leaves(forcing).items()},
+        )
+        labels = Labels(
+            benchmark=b.name,
+            length=b.length,
+            offsets=b.offsets,
+            parameters=dict(b.parameters),
+            configuration=plan.configuration,
+            provenance=provenance(),
+            excluded=excluded,
+        )
+        try:
+            write_shard(path, data, labels)
+        except OSError as error:
+            reason = error.strerror or str(error).splitlines()[0]
+            raise UserError(
+                f"cannot write {path} ({reason}); finished shards are kept, the same command goes on"
+            ) from error
+
+
+def _wanted(plan: Plan, batch: range) -> set[int]:
+    """Seeds of a batch that were asked for, now or when its shard was first made."""
+    wanted = set(batch) & set(plan.seeds)
+    for file in plan.files(batch):
+        if file.is_file():
+            wanted |= _settled(read_labels(file))
+    return wanted
+
+
+def _settled(labels: dict[str, Any]) -> set[int]:
+    return set(labels["seeds"]) | {item["seed"] for item in labels["excluded"]}
+
+
+def _exclusions(finite: np.ndarray, batch: range, wanted: set[int]) -> list[dict[str, Any]]:
+    excluded = []
+    for row, seed in enumerate(batch):
+        if seed in wanted and not finite[row].all():
+            frame = int(np.argmin(finite[row]))
+            where = "during the warm-up" if frame == 0 else f"at frame {frame}"
+            excluded.append({"seed": seed, "reason": f"not finite {where}"})
+    return excluded
+
+
+def _check_speed(b: Benchmark, speed: np.ndarray) -> None:
+    """Warn if the flow was faster than the bound that its time steps were chosen for."""
+    bound = dict(b.parameters).get("max_speed")
+    if bound is not None and speed.size and speed.max() > bound:
+        print(
+            f"warning: |u| reached {speed.max():.3f}, above the {bound:g} for which the steps of {b.name} were chosen"
+        )
+
+
+def _named_leaves(forcing: Any) -> dict[str, np.ndarray]:
+    """The leaves of a forcing by a readable path, such as `terms.0.amplitude`."""
+    leaves, _ = jax.tree_util.tree_flatten_with_path(forcing)
+    return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in leaves}
+
+
+def _check_folder(plan: Plan) -> None:
+    """Raise if the output path cannot take this dataset."""
+    out = plan.out
+    if out.exists() and not out.is_dir():
+        raise UserError(f"{out} is a file; give a folder with --out")
+    if (out / "manifest.json").is_file():
+        stored = open_dataset(out).manifest["configuration"]
+    elif shards := sorted(out.glob("*/seed-*.h5")):
+        stored = read_labels(shards[0])["configuration"]
+    elif out.is_dir() and any(out.iterdir()):
+        raise UserError(f"{out} is not empty and holds no dataset; give another folder with --out")
+    else:
+        return
+    differences = [
+        f"{key} is {stored.get(key)!r} there and {value!r} here"
+        for key, value in plan.configuration.items()
+        if stored.get(key) != value
+    ]
+    if differences:
+        raise UserError(f"{out} holds another configuration's data: {'; '.join(differences)}; give another --out")

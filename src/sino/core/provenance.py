@@ -1,0 +1,30 @@
+"""Where a result comes from."""
+
+import platform
+import subprocess
+from importlib.metadata import version
+from pathlib import Path
+
+import jax
+
+
+def provenance() -> dict[str, str]:
+    """Versions, device and, in a checkout, the git commit: what is stored beside every result."""
+    device = jax.devices()[0]
+    record = {name: version(name) for name in ("sino", "jax", "jaxlib", "numpy")}
+    record |= {"python": platform.python_version(), "platform": device.platform, "device": device.device_kind}
+    return record
+
+
+def git_commit() -> str:
+    """The commit of the checkout that this package runs from, with `+changes` if it was edited since; or `unknown`."""
+    folder = Path(__file__).parent
+
+    def git(*arguments: str) -> str:
+        done = subprocess.run(["git", "-C", folder, *arguments], capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    try:
+        return git("rev-parse", "HEAD") + ("+changes" if git("status", "--porcelain", "--untracked-files=no") else "")
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
