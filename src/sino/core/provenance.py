@@ -7,11 +7,13 @@ from pathlib import Path
 
 import jax
 
+from sino import __version__
+
 
 def provenance() -> dict[str, str]:
     """Versions, device and, in a checkout, the git commit: what is stored beside every result."""
     device = jax.devices()[0]
-    record = {name: version(name) for name in ("sino", "jax", "jaxlib", "numpy")}
+    record = {"sino": __version__} | {name: version(name) for name in ("jax", "jaxlib", "numpy")}
     record |= {"python": platform.python_version(), "platform": device.platform, "device": device.device_kind}
     return record
 
