@@ -26,7 +26,8 @@ def list_benchmarks() -> None:
     s = next(iter(BENCHMARKS.values())).sizes
     console.print(
         f"\nsplits by seed: train {as_ranges(s.train)} (frames 0..{s.train_frames}), "
-        f"validation {as_ranges(s.validation)}, test {as_ranges(s.test)}; the paper tests on frames {s.train_frames + 1}..{s.frames} of the training seeds",
+        f"validation {as_ranges(s.validation)}, test {as_ranges(s.test)}\n"
+        f"the paper tests on frames {s.train_frames + 1}..{s.frames} of the training seeds",
         highlight=False,
     )
 

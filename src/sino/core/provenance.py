@@ -1,5 +1,6 @@
 """Where a result comes from."""
 
+import os
 import platform
 import subprocess
 from importlib.metadata import version
@@ -19,7 +20,10 @@ def provenance() -> dict[str, str]:
 
 
 def git_commit() -> str:
-    """The commit of the checkout that this package runs from, with `+changes` if it was edited since; or `unknown`."""
+    """The commit of the checkout that this package runs from, with `+changes` if it was edited since; or `unknown`.
+
+    Where the source was copied without its history, the variable SOURCE_COMMIT can name the commit.
+    """
     folder = Path(__file__).parent
 
     def git(*arguments: str) -> str:
@@ -29,4 +33,4 @@ def git_commit() -> str:
     try:
         return git("rev-parse", "HEAD") + ("+changes" if git("status", "--porcelain", "--untracked-files=no") else "")
     except (OSError, subprocess.CalledProcessError):
-        return "unknown"
+        return os.environ.get("SOURCE_COMMIT", "unknown")

@@ -1,12 +1,13 @@
 """Two-dimensional incompressible flow by finite volumes on a staggered grid."""
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
 from sino.core.grid import Grid
 from sino.physics.solver import AbstractSolver, Source, State, Time
-from sino.physics.staggered import laplacian, project, relax_divergence, solenoidal
+from sino.physics.staggered import project, relax_divergence, solenoidal
 
 
 class FiniteVolumeNavierStokes(AbstractSolver):
@@ -32,22 +33,30 @@ class FiniteVolumeNavierStokes(AbstractSolver):
         For such a field `(I - dt viscosity Lap)^-1 P (u + dt f) = u + (I - dt viscosity Lap)^-1 P dt (f + viscosity
         Lap u)`. The right-hand side transforms only the small increment: its rounding error is that of storing `u`.
         """
-        increment = solenoidal(self.dt * self._rate(u, source, t), self.grid, diffusion=self.dt * self.viscosity)
+        # Without the barrier XLA computes the fluxes anew for each of the neighbours that the vorticity needs.
+        change = jax.lax.optimization_barrier(self.dt * self._rate(u, source, t))
+        increment = solenoidal(change, self.grid, diffusion=self.dt * self.viscosity)
         return u + increment + relax_divergence(u, self.grid)
 
     def _rate(self, u: State, source: Source | None, t: Time) -> State:
-        dudt = convection(u, self.grid, self.dt) + self.viscosity * laplacian(u, self.grid)
+        dudt = transport(u, self.grid, self.dt, self.viscosity)
         return dudt if source is None else dudt + source(u, t)
 
 
 def convection(v: State, grid: Grid, dt: float) -> State:
     """`-div(v v)` on the faces, by upwind fluxes with a limited Lax-Wendroff correction."""
+    return transport(v, grid, dt, viscosity=0.0)
+
+
+def transport(v: State, grid: Grid, dt: float, viscosity: float) -> State:
+    """`-div(v v - viscosity grad v)` on the faces: convection and five-point diffusion by one set of fluxes."""
     padded = jnp.pad(v, ((0, 0), (2, 2), (2, 2)), mode="wrap")
-    return jnp.stack([sum(_transport(padded, c, axis, grid, dt) for axis in (0, 1)) for c in (0, 1)])
+    return jnp.stack([sum(_transport(padded, c, axis, grid, dt, viscosity) for axis in (0, 1)) for c in (0, 1)])
 
 
-def _transport(padded: Array, component: int, axis: int, grid: Grid, dt: float) -> Array:
-    """`-d(v_axis c)/dx_axis` for the velocity component `c`, over control volumes centred where it lives."""
+def _transport(padded: Array, component: int, axis: int, grid: Grid, dt: float, viscosity: float) -> Array:
+    """Minus the difference of fluxes along `axis`, for one component, over control volumes centred where it lives."""
+    dx = grid.dx[axis]
 
     def window(field: int, ahead: int = 0, aside: int = 0) -> Array:
         """`v[field]` at the `n + 1` indices `-1 .. n-1` along `axis`, moved by `ahead` along `axis` and by `aside`
@@ -61,9 +70,9 @@ def _transport(padded: Array, component: int, axis: int, grid: Grid, dt: float) 
 
     # The advecting velocity at the control volume's far face along `axis`, by linear interpolation.
     speed = 0.5 * (window(axis) + window(axis, aside=1))
-    values = [window(component, ahead=shift) for shift in (-1, 0, 1, 2)]
-    flux = _limited_flux(*values, speed, dt / grid.dx[axis])
-    return -jnp.diff(flux, axis=axis) / grid.dx[axis]
+    behind, here, ahead, beyond = (window(component, ahead=shift) for shift in (-1, 0, 1, 2))
+    flux = _limited_flux(behind, here, ahead, beyond, speed, dt / dx) - viscosity / dx * (ahead - here)
+    return jnp.diff(flux, axis=axis) / -dx
 
 
 def _limited_flux(behind: Array, here: Array, ahead: Array, beyond: Array, speed: Array, dt_over_dx: float) -> Array:
@@ -72,11 +81,12 @@ def _limited_flux(behind: Array, here: Array, ahead: Array, beyond: Array, speed
     Upwind value plus `(1 - |courant|)/2` times van Leer's harmonic mean of the slope across the face and the slope
     upwind of it: second order where the scalar is smooth and monotone, first order at extrema.
     """
-    courant = dt_over_dx * speed
-    slope = ahead - here
-    rightward = here + 0.5 * (1 - courant) * _harmonic_mean(here - behind, slope)
-    leftward = ahead - 0.5 * (1 + courant) * _harmonic_mean(slope, beyond - ahead)
-    return speed * jnp.where(speed > 0, rightward, leftward)
+    rightward = speed > 0
+    upwind = jnp.where(rightward, here, ahead)
+    upwind_slope = jnp.where(rightward, here - behind, beyond - ahead)
+    magnitude = jnp.abs(speed)
+    correction = 0.5 * (1 - dt_over_dx * magnitude) * _harmonic_mean(ahead - here, upwind_slope)
+    return speed * upwind + magnitude * correction
 
 
 def _harmonic_mean(a: Array, b: Array) -> Array:

@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from sino.core.fourier import irfft, rfft
 from sino.core.grid import Grid
 
 Velocity = Float[Array, "2 x y"]
@@ -77,8 +76,8 @@ def solenoidal(v: Velocity, grid: Grid, diffusion: float = 0.0) -> Velocity:
     eigenvalues[0, 0] = -1.0  # a vorticity has no mean
     symbol = 1 / (-eigenvalues * (1 - diffusion * eigenvalues))
     symbol[0, 0] = 0.0
-    omega_hat = rfft(vorticity(v, grid)[None])
-    psi = irfft(omega_hat * jnp.asarray(symbol, omega_hat.dtype)[None], grid.n)[0]
+    omega_hat = jnp.fft.rfft2(vorticity(v, grid))
+    psi = jnp.fft.irfft2(omega_hat * jnp.asarray(symbol, omega_hat.dtype), s=grid.n)
     return from_streamfunction(psi, grid) + v.mean(axis=(1, 2), keepdims=True)
 
 
