@@ -58,7 +58,7 @@ def measure(names: list[str]) -> list[Row]:
     truths, speed = fine_solutions(benchmarks[0], [b.sizes.coarse for b in benchmarks])
     fine = benchmarks[0]
     print(f"{names[0]}: fine solution in {time.perf_counter() - started:.0f} s, largest |u| {speed:.3f}", flush=True)
-    bound = dict(fine.parameters).get("max_speed")
+    bound = dict(fine.parameters).get("speed_bound")
     assert bound is None or speed <= bound, "the flow is faster than the bound its time steps were chosen for"
     rows = []
     for b in benchmarks:

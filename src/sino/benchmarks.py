@@ -78,7 +78,7 @@ class Benchmark:
     precision: Literal["float32", "float64"]
     """In which the fine solution is computed; it is stored in float32."""
     parameters: tuple[tuple[str, float], ...]
-    """The physical numbers, for the record; `max_speed` is the bound from which the time steps follow."""
+    """The physical numbers, for the record; `speed_bound` is the one from which the time steps follow."""
     paper_errors: Mapping[int, float]
     """The paper's error of the uncorrected solver, by cells per axis."""
 
@@ -176,7 +176,7 @@ def _burgers_forced(name: str, coarse: int, paper: float) -> Benchmark:
         small=Sizes(512, coarse, warmup=warmup, **SMALL_SPLITS),
         tiny=Sizes(128, 32, frames=20, train_frames=10, warmup=0.1, **TINY_SPLITS),
         precision="float64",
-        parameters=(("viscosity", viscosity), ("max_speed", speed)),
+        parameters=(("viscosity", viscosity), ("speed_bound", speed)),
         paper_errors={coarse: paper},
     )
 
@@ -201,7 +201,7 @@ def _burgers_decaying(name: str, coarse: int, paper: float) -> Benchmark:
         small=Sizes(2048, coarse, **SMALL_SPLITS),
         tiny=Sizes(256, 64, frames=20, train_frames=10, **TINY_SPLITS),
         precision="float64",
-        parameters=(("viscosity", viscosity), ("max_speed", speed)),
+        parameters=(("viscosity", viscosity), ("speed_bound", speed)),
         paper_errors={coarse: paper},
     )
 
@@ -270,7 +270,7 @@ def _navier_stokes(
         small=Sizes(128, 32, frames=400, train_frames=120, warmup=warmup, **SMALL_SPLITS),
         tiny=Sizes(32, 16, frames=20, train_frames=10, warmup=0.1, **TINY_SPLITS),
         precision="float32",
-        parameters=(("viscosity", viscosity), ("max_speed", speed)),
+        parameters=(("viscosity", viscosity), ("speed_bound", speed)),
         paper_errors=paper,
     )
 

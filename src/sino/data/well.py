@@ -46,6 +46,8 @@ class Labels:
     provenance: Mapping[str, str]
     excluded: tuple[Mapping[str, Any], ...] = ()
     """Trajectories of this shard that were left out: their `seed` and the `reason`."""
+    max_speed: float = 0.0
+    """Largest `|u|` on the fine grid, over all frames."""
 
 
 def write_shard(path: Path, data: Trajectories, labels: Labels) -> str:
@@ -96,6 +98,7 @@ def read_labels(path: Path) -> dict[str, Any]:
             "excluded": json.loads(str(file.attrs["excluded"])),
             "seeds": [int(seed) for seed in file["scalars/seed"][()]],  # pyright: ignore[reportIndexIssue]
             "sha256": str(file.attrs["content_sha256"]),
+            "max_speed": float(file.attrs["max_speed"]),
         }
 
 
@@ -161,6 +164,7 @@ def _annotate(file: h5py.File, data: Trajectories, labels: Labels) -> None:
         configuration=json.dumps(labels.configuration, sort_keys=True),
         provenance=json.dumps(labels.provenance, sort_keys=True),
         excluded=json.dumps(labels.excluded),
+        max_speed=labels.max_speed,
         **labels.parameters,
     )
     file["dimensions"].attrs["spatial_dims"] = [name for name, _ in axes]

@@ -1,0 +1,1 @@
+"""Pictures and tables. They read arrays and result files; they never run a model."""

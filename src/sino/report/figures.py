@@ -1,0 +1,121 @@
+"""Figures of flows: space-time diagrams, vorticity, spectra and errors over time."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+from jaxtyping import Float
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from sino.metrics.spectra import energy_spectrum
+
+# Okabe and Ito's colours, which colour-blind readers can tell apart.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+FIELD_MAP = "RdBu_r"
+ERROR_MAP = "magma"
+
+STYLE = {
+    "figure.dpi": 150,
+    "savefig.bbox": "tight",
+    "font.size": 9,
+    "axes.titlesize": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "legend.frameon": False,
+    "axes.prop_cycle": matplotlib.cycler(color=COLOURS),
+}
+
+
+def save(figure: Figure, path: Path) -> Path:
+    """Write a figure, making its folder; return the path."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path)
+    return path
+
+
+def space_time(field: Float[np.ndarray, "t n"], times: Float[np.ndarray, " t"], title: str = "") -> Figure:
+    """A 1D trajectory, with time running to the right."""
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(9, 2), layout="constrained")
+        _strip(figure.subplots(), field, times, title, limit=float(np.abs(field).max()))
+        return figure
+
+
+def compare_space_time(
+    truth: Float[np.ndarray, "t n"], other: Float[np.ndarray, "t n"], times: Float[np.ndarray, " t"], label: str
+) -> Figure:
+    """A 1D trajectory: truth, another solution and their difference, with time running to the right."""
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(9, 4.6), layout="constrained")
+        axes = figure.subplots(3, 1, sharex=True)
+        limit = float(np.abs(truth).max())
+        _strip(axes[0], truth, times, "fine solution, coarsened", limit)
+        _strip(axes[1], other, times, label, limit)
+        _strip(axes[2], np.abs(other - truth), times, "absolute difference")
+        for ax in axes[:2]:
+            ax.set_xlabel("")
+        return figure
+
+
+def _strip(ax: Axes, field: np.ndarray, times: np.ndarray, title: str, limit: float | None = None) -> None:
+    """One space-time image: a signed field within `limit`, or, without one, an error from 0 up."""
+    style = {"cmap": ERROR_MAP, "vmin": 0} if limit is None else {"cmap": FIELD_MAP, "vmin": -limit, "vmax": limit}
+    extent = (times[0], times[-1], 0, 1)
+    image = ax.imshow(field.T, aspect="auto", origin="lower", extent=extent, interpolation="nearest", **style)
+    ax.set(ylabel="x / L", yticks=(0, 0.5, 1), xlabel="time")
+    ax.set_title(title, loc="left")
+    ax.get_figure().colorbar(image, ax=ax, pad=0.01)
+
+
+def compare_vorticity(
+    rows: Mapping[str, Float[np.ndarray, "t _ _"]], times: Float[np.ndarray, " t"], title: str = ""
+) -> Figure:
+    """Vorticity of several solutions (rows), each on its own grid, at several times (columns), on one colour scale."""
+    with matplotlib.rc_context(STYLE):
+        count = len(times)
+        figure = Figure(figsize=(2.1 * count + 0.6, 2.1 * len(rows) + 0.4), layout="constrained")
+        grid = figure.subplots(len(rows), count, squeeze=False)
+        limit = float(np.quantile(np.abs(next(iter(rows.values()))), 0.995))
+        for line, (label, fields) in zip(grid, rows.items(), strict=True):
+            for ax, field in zip(line, fields, strict=True):
+                image = ax.imshow(field.T, origin="lower", cmap=FIELD_MAP, vmin=-limit, vmax=limit)
+                ax.set(xticks=(), yticks=())
+            line[0].set_ylabel(label)
+        for ax, time in zip(grid[0], times, strict=True):
+            ax.set_title(f"t = {time:.2f}")
+        figure.colorbar(image, ax=grid, shrink=0.6, pad=0.01, label="vorticity")
+        if title:
+            figure.suptitle(title, x=0.01, ha="left", fontsize=10)
+        return figure
+
+
+def errors_and_spectra(
+    errors: Mapping[str, Float[np.ndarray, "b t"]],
+    fields: Mapping[str, Float[np.ndarray, "b c *n"]],
+    times: Float[np.ndarray, " t"],
+) -> Figure:
+    """Left: mean squared error over time, mean over trajectories and the middle half. Right: energy spectra."""
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(9, 3.2), layout="constrained")
+        left, right = figure.subplots(1, 2)
+        for label, error in errors.items():
+            (line,) = left.semilogy(times[1:], error[:, 1:].mean(axis=0), label=label)
+            low, high = np.quantile(error[:, 1:], [0.25, 0.75], axis=0)
+            left.fill_between(times[1:], low, high, alpha=0.2, color=line.get_color(), linewidth=0)
+        left.set(xlabel="time", ylabel="mean squared error", title="error against the fine solution")
+        left.legend()
+        _spectra(right, fields)
+        return figure
+
+
+def _spectra(ax: Axes, fields: Mapping[str, np.ndarray]) -> None:
+    """Energy spectra, averaged over trajectories."""
+    for (label, states), style in zip(fields.items(), ("-", "--", ":", "-."), strict=False):
+        wavenumber, energy = energy_spectrum(states[0])
+        energy = np.mean([energy_spectrum(state)[1] for state in states], axis=0)
+        within = slice(1, states.shape[-1] // 2)
+        ax.loglog(wavenumber[within], np.maximum(energy[within], 1e-16), style, label=label)
+    ax.set(xlabel="wavenumber index", ylabel="energy", title="energy spectrum of the last frame")
+    ax.legend()
