@@ -41,13 +41,17 @@ def warm_state(b: Benchmark, seeds: range) -> np.ndarray:
     return last.observed["fine"][:, 0]
 
 
-def run_on(b: Benchmark, n: int, frame0: np.ndarray, seeds: range) -> np.ndarray:
+def coarsened(b: Benchmark, frames: np.ndarray, n: int) -> np.ndarray:
+    """Frames `(b, t, c, x, y)` on a grid of `n` cells."""
+    return np.asarray(jax.vmap(jax.vmap(lambda u: b.coarsen(u, (n, n))))(jnp.asarray(frames)))
+
+
+def run_on(b: Benchmark, n: int, frame0: np.ndarray, seeds: range, seen_on: int | None = None) -> np.ndarray:
     """All frames of the solver on `n` cells from the coarsened frame 0, seen on the benchmark's coarse grid."""
-    coarse = (b.sizes.coarse,) * 2
-    start = jax.vmap(lambda u: b.coarsen(u, (n, n)))(jnp.asarray(frame0))
+    coarse = (seen_on or b.sizes.coarse,) * 2
     return free_run(
         b.solver(n),
-        np.asarray(start),
+        coarsened(b, frame0[:, None], n)[:, 0],
         b.forcings(seeds),
         b.sizes.frames,
         t0=b.start,

@@ -238,7 +238,7 @@ def _courant_step(grid: Grid, speed: float) -> float:
 def _vortex_forcing(seed: int, kind: type, wavenumber: float, drag: float) -> Source:
     """A steady forcing of unit amplitude, the same for every seed, and linear drag."""
     wave = kind(np.array(1.0), np.array(wavenumber), length=2 * math.pi)
-    return Sum((wave, LinearDrag(np.array(drag))))  # pyright: ignore[reportArgumentType]
+    return Sum((wave, LinearDrag(np.array(drag))))
 
 
 def _navier_stokes(

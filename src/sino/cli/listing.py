@@ -1,34 +1,28 @@
 """`sino list`."""
 
-from rich.console import Console
-from rich.table import Table
-
 from sino.benchmarks import BENCHMARKS, Benchmark
 from sino.data.store import as_ranges
+
+HEADER = ("benchmark", "grid", "steps", "frame", "frames", "warm-up", "forcing", "paper's coarse error")
 
 
 def list_benchmarks() -> None:
     """Print the twelve benchmarks, their equations and schemes, and the splits."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for column in ("benchmark", "grid", "steps/frame", "frame", "frames", "warm-up", "forcing", "paper's coarse error"):
-        table.add_column(column, no_wrap=True)
+    rows = [HEADER, *(_row(b) for b in BENCHMARKS.values())]
+    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
+    for row in rows:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    print("(steps per frame on the fine and on the coarse grid; frame and warm-up in units of time)\n")
+    flows: dict[tuple[str, str], list[str]] = {}
     for b in BENCHMARKS.values():
-        table.add_row(*_row(b))
-    console = Console(width=max(Console().width, 120))
-    console.print(table)
-    console.print()
-    seen = set()
-    for b in BENCHMARKS.values():
-        if (b.equation, b.scheme) not in seen:
-            seen.add((b.equation, b.scheme))
-            names = ", ".join(o.name for o in BENCHMARKS.values() if (o.equation, o.scheme) == (b.equation, b.scheme))
-            console.print(f"{names}:\n  {b.equation};  {b.scheme}", highlight=False, markup=False)
+        flows.setdefault((b.equation, b.scheme), []).append(b.name)
+    for (equation, scheme), names in flows.items():
+        print(f"{', '.join(names)}:\n    {equation};  {scheme}")
     s = next(iter(BENCHMARKS.values())).sizes
-    console.print(
+    print(
         f"\nsplits by seed: train {as_ranges(s.train)} (frames 0..{s.train_frames}), "
         f"validation {as_ranges(s.validation)}, test {as_ranges(s.test)}\n"
-        f"the paper tests on frames {s.train_frames + 1}..{s.frames} of the training seeds",
-        highlight=False,
+        f"the paper tests on frames {s.train_frames + 1}..{s.frames} of the training seeds"
     )
 
 

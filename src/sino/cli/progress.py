@@ -40,14 +40,14 @@ def progress(label: str, total: int, unit: str) -> Iterator[Callable[[int], None
     yield report
 
 
-def duration(seconds: float) -> str:
+def duration(seconds: float | int) -> str:
     """`3.2 s`, `4 min`, `2.5 h`."""
     if seconds < 90:
         return f"{seconds:.1f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
-def size(count: float) -> str:
+def size(count: float | int) -> str:
     """A number of bytes for people."""
     for unit in ("bytes", "kB", "MB"):
         if count < 1000:

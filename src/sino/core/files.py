@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 
-def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
+def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     """Let `write` fill a temporary file beside `path`, flush it to disk, then rename it into place.
 
     A reader sees the old file or the new one, never a part; a kill leaves at most a temporary file

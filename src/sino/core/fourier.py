@@ -47,10 +47,10 @@ def laplacian_symbol(grid: Grid) -> np.ndarray:
 
 
 def two_thirds_mask(grid: Grid) -> np.ndarray:
-    """True on the modes with `|index| <= n/3` along every axis, which a quadratic product cannot alias into."""
+    """True on the modes with `|index| < n/3` along every axis, which their own products cannot alias into."""
     mask = np.array(True)
     for index, n in zip(grid.indices(), grid.n, strict=True):
-        mask = mask & (3 * np.abs(index) <= n)
+        mask = mask & (3 * np.abs(index) < n)
     return mask
 
 
@@ -81,7 +81,7 @@ def truncate(u_hat: Complex[Array, "c *k"], n: tuple[int, ...], to: tuple[int, .
 def square(u_hat: Complex[Array, "c *k"], grid: Grid, dealias: Dealias) -> Complex[Array, "c *k"]:
     """Spectrum of the pointwise square `u^2`.
 
-    - `two-thirds`: modes above `n/3` are removed before and after (the paper's rule);
+    - `two-thirds`: modes from `n/3` up are removed before and after (the paper's rule);
     - `padded`: the product is formed on a grid of 3/2 as many points: exact for every mode below Nyquist;
     - `none`: the plain collocation product, with its aliases.
     """

@@ -5,6 +5,7 @@ with flags that say what each varies with. Added to it: each component's `offset
 seed and the forcing parameters of every trajectory, the configuration, and the SHA-256 of all arrays.
 """
 
+import io
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -54,16 +55,14 @@ def write_shard(path: Path, data: Trajectories, labels: Labels) -> str:
     """Write one shard atomically; return the SHA-256 of its arrays."""
     arrays = _to_disk(data, labels)
     digest = hash_arrays(arrays)
+    image = io.BytesIO()  # HDF5 crashes the process when a disk fills up; writing bytes only raises
+    with h5py.File(image, "w") as file:
+        for name, array in arrays.items():
+            file.create_dataset(name, data=array)
+        _annotate(file, data, labels)
+        file.attrs["content_sha256"] = digest
     path.parent.mkdir(parents=True, exist_ok=True)
-
-    def write(temporary: Path) -> None:
-        with h5py.File(temporary, "w") as file:
-            for name, array in arrays.items():
-                file.create_dataset(name, data=array)
-            _annotate(file, data, labels)
-            file.attrs["content_sha256"] = digest
-
-    write_atomically(path, write)
+    write_atomically(path, lambda temporary: temporary.write_bytes(image.getbuffer()))
     return digest
 
 

@@ -13,6 +13,8 @@ from sino.core.grid import Grid
 from sino.physics.solver import Source, State, Time
 from sino.physics.staggered import U_OFFSET, V_OFFSET
 
+Parameter = Array | np.ndarray
+
 
 class SineForcing(eqx.Module):
     """`f(x, t) = sum_i A_i sin(omega_i t + 2 pi l_i x / length + phi_i)` at the centres of cells, shape `(1, n)`.
@@ -21,10 +23,10 @@ class SineForcing(eqx.Module):
     scheme should use.
     """
 
-    amplitude: Float[Array, " m"]
-    frequency: Float[Array, " m"]
-    mode: Float[Array, " m"]
-    phase: Float[Array, " m"]
+    amplitude: Float[Parameter, " m"]
+    frequency: Float[Parameter, " m"]
+    mode: Float[Parameter, " m"]
+    phase: Float[Parameter, " m"]
     length: float = eqx.field(static=True)
     cell_average: bool = eqx.field(static=True, default=False)
 
@@ -48,8 +50,8 @@ class SineForcing(eqx.Module):
 class KolmogorovForcing(eqx.Module):
     """`f = (amplitude sin(2 pi wavenumber y / length), 0)` on the staggered faces, shape `(2, nx, ny)`."""
 
-    amplitude: Float[Array, ""]
-    wavenumber: Float[Array, ""]
+    amplitude: Float[Parameter, ""]
+    wavenumber: Float[Parameter, ""]
     length: float = eqx.field(static=True)
 
     def __call__(self, u: State, t: Time) -> State:
@@ -61,8 +63,8 @@ class KolmogorovForcing(eqx.Module):
 class TaylorGreenForcing(eqx.Module):
     """`f = amplitude (sin(kx) cos(ky), -cos(kx) sin(ky))`, `k = 2 pi wavenumber / length`, on the staggered faces."""
 
-    amplitude: Float[Array, ""]
-    wavenumber: Float[Array, ""]
+    amplitude: Float[Parameter, ""]
+    wavenumber: Float[Parameter, ""]
     length: float = eqx.field(static=True)
 
     def __call__(self, u: State, t: Time) -> State:
@@ -75,7 +77,7 @@ class TaylorGreenForcing(eqx.Module):
 class LinearDrag(eqx.Module):
     """`f = -rate u`."""
 
-    rate: Float[Array, ""]
+    rate: Float[Parameter, ""]
 
     def __call__(self, u: State, t: Time) -> State:
         return -self.rate.astype(u.dtype) * u

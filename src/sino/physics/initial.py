@@ -59,7 +59,7 @@ def sine_forcing(seed: int, length: float) -> SineForcing:
             jax.random.randint(keys[2], (20,), 3, 7).astype(float),
             jax.random.uniform(keys[3], (20,), maxval=2 * np.pi),
         )
-        return SineForcing(*(np.asarray(d) for d in draws), length=length)  # pyright: ignore[reportArgumentType]
+        return SineForcing(*(np.asarray(d) for d in draws), length=length)
 
 
 def filtered_velocity(seed: int, grid: Grid, max_speed: float, peak: float = 3.0) -> Float[np.ndarray, "2 x y"]:

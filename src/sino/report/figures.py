@@ -82,6 +82,7 @@ def compare_vorticity(
             for ax, field in zip(line, fields, strict=True):
                 image = ax.imshow(field.T, origin="lower", cmap=FIELD_MAP, vmin=-limit, vmax=limit)
                 ax.set(xticks=(), yticks=())
+                ax.spines[:].set_visible(False)
             line[0].set_ylabel(label)
         for ax, time in zip(grid[0], times, strict=True):
             ax.set_title(f"t = {time:.2f}")

@@ -1,0 +1,51 @@
+"""The tables of docs/validation.md, made from results/validation. `python -m validation.tables` rewrites them."""
+
+import json
+from pathlib import Path
+
+from validation.record import RESULTS
+
+PAGE = Path(__file__).parent.parent / "docs" / "validation.md"
+HEAD = "| benchmark | variant | cells | error | 95 % interval | median | trajectories | reference | paper |"
+
+
+def table(name: str) -> str:
+    """The rows of one result file as Markdown, with where they come from."""
+    record = json.loads((RESULTS / f"{name}.json").read_text())
+    lines = [HEAD, "|---|---|--:|--:|--:|--:|--:|--:|--:|"]
+    for r in record["rows"]:
+        low, high = r["interval"]
+        count = str(r["trajectories"])
+        if r["excluded"]:
+            count += f" (without seed {', '.join(map(str, r['excluded']))})"
+        cells = (r["benchmark"], r["variant"], str(r["resolution"]), f"{r['error']:.3g}", f"{low:.3g} to {high:.3g}")
+        cells += (f"{r['median']:.3g}", count, _figure(r["protocol"]), _figure(r["paper"]))
+        lines.append("| " + " | ".join(cells) + " |")
+    made = record["provenance"]
+    source = f"results/validation/{name}.json: {made['device']}, jax {made['jax']}, commit {made['git_commit'][:10]}"
+    lines += ["", f"*From {source}.*"]
+    for benchmark, run in record.get("runs", {}).items():
+        if benchmark == "ns-decaying":
+            low, middle, high = (f"{100 * share:.1f}" for share in run["energy_lost"])
+            lines += ["", f"Energy lost by `ns-decaying` over the recording: {low} to {high} %, median {middle} %."]
+    return "\n".join(lines)
+
+
+def render(page: str) -> str:
+    """Replace what stands between `<!-- table: NAME -->` and `<!-- end -->`."""
+    parts = page.split("<!-- table: ")
+    done = [parts[0]]
+    for part in parts[1:]:
+        name, rest = part.split(" -->", 1)
+        _, after = rest.split("<!-- end -->", 1)
+        done.append(f"{name} -->\n\n{table(name)}\n\n<!-- end -->{after}")
+    return "<!-- table: ".join(done)
+
+
+def _figure(value: float | None) -> str:
+    return "" if value is None else f"{value:.3g}"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(render(PAGE.read_text()))
+    print(f"wrote {PAGE}")
