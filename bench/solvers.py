@@ -21,18 +21,18 @@ STEPS = 20
 def navier_stokes_contenders(n: int) -> dict[str, Callable[[], object]]:
     """One trajectory of decaying flow on `n` cells per axis, float32: ours and jax-cfd's."""
     jax.tree_map = jax.tree.map  # pyright: ignore[reportAttributeAccessIssue]  # which jax-cfd 0.2.1 still calls
-    import jax_cfd.base as cfd
+    from jax_cfd.base import boundaries, equations, grids
 
     b = benchmark("ns-decaying")
     solver = b.solver(n)
     u = jnp.asarray(b.sample(0, b.grid(n)))
-    grid = cfd.grids.Grid((n, n), domain=((0, b.length), (0, b.length)))
-    periodic = cfd.boundaries.periodic_boundary_conditions(2)
+    grid = grids.Grid((n, n), domain=((0, b.length), (0, b.length)))
+    periodic = boundaries.periodic_boundary_conditions(2)
     v = tuple(
-        cfd.grids.GridVariable(cfd.grids.GridArray(component, offset, grid), periodic)
+        grids.GridVariable(grids.GridArray(component, offset, grid), periodic)
         for component, offset in zip(u, b.offsets, strict=True)
     )
-    theirs = cfd.equations.implicit_diffusion_navier_stokes(
+    theirs = equations.implicit_diffusion_navier_stokes(
         density=1.0, viscosity=dict(b.parameters)["viscosity"], dt=solver.dt, grid=grid
     )
     run_ours = jax.jit(lambda u: repeat(clocked(solver, t0=0.0), STEPS)(u, 0))

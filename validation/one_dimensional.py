@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import replace
+from typing import Any
 
 import jax
 import numpy as np
@@ -65,7 +66,7 @@ def measure(names: list[str]) -> list[Row]:
         truth, n = truths[b.sizes.coarse], b.sizes.coarse
         variants = {"as published": coarse_error(b, truth)}
         if "forced" in b.name:
-            forcing = b.forcings(b.sizes.train)
+            forcing: Any = b.forcings(b.sizes.train)
             variants["clock restarted"] = coarse_error(b, truth, t0=0.0)
             variants["cell-average forcing"] = coarse_error(b, truth, forcing=replace(forcing, cell_average=True))
         for variant, errors in variants.items():

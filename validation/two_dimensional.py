@@ -82,18 +82,17 @@ def measure(b: Benchmark, batch: int) -> tuple[list[Row], dict]:
             errors[n].append(window_error(run_on(b, n, frame0, part), truth, s.train_frames + 1))
     good = np.concatenate(finite)
     excluded = tuple(seed for seed, ok in zip(seeds, good, strict=True) if not ok)
-    targets = dict(zip((64, 128, 256), PROTOCOL[b.name], strict=True)) if s.fine == 512 else {}
+    targets: dict[int, float] = dict(zip((64, 128, 256), PROTOCOL[b.name], strict=True)) if s.fine == 512 else {}
     rows = []
     for n in grids:
         values = np.concatenate(errors[n])[good]
         assert np.isfinite(values).all(), f"{b.name}: the solver on {n} cells failed where the fine one did not"
         rows.append(row(b.name, "finite volume", n, values, targets.get(n), b.paper_errors.get(n), excluded))
     lost = np.concatenate(decay)[good]
-    extra = {"energy_lost": [float(lost.min()), float(np.median(lost)), float(lost.max())]}
-    extra["seconds"] = round(time.perf_counter() - started, 1)
-    low, middle, high = extra["energy_lost"]
-    print(f"{b.name}: energy lost {low:.1%} to {high:.1%}, median {middle:.1%}; {extra['seconds']} s", flush=True)
-    return rows, extra
+    low, middle, high = float(lost.min()), float(np.median(lost)), float(lost.max())
+    seconds = round(time.perf_counter() - started, 1)
+    print(f"{b.name}: energy lost {low:.1%} to {high:.1%}, median {middle:.1%}; {seconds} s", flush=True)
+    return rows, {"energy_lost": [low, middle, high], "seconds": seconds}
 
 
 def check(rows: list[Row]) -> None:

@@ -5,6 +5,7 @@ import difflib
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 from sino import __version__
 from sino.cli.verbs import VERBS
@@ -44,7 +45,7 @@ def _dispatch(arguments: list[str]) -> int:
     return 0
 
 
-def _read_config(verb: type, arguments: list[str]):
+def _read_config(verb: type, arguments: list[str]) -> tuple[Any, list[str]]:
     """Take `--config FILE` out of the arguments; return the defaults that the file gives, and the rest.
 
     Every flag of a command is a key of its TOML file (with underscores for dashes); flags given besides win.

@@ -304,7 +304,7 @@ def _check_folder(plan: Plan) -> None:
         stored = open_dataset(out).manifest["configuration"]
     elif shards := sorted(out.glob("*/seed-*.h5")):
         stored = read_labels(shards[0])["configuration"]
-    elif out.is_dir() and any(out.iterdir()):
+    elif any(path.is_file() and path.suffix != ".tmp" for path in out.rglob("*")):  # a kill may leave .tmp files
         raise UserError(f"{out} is not empty and holds no dataset; give another folder with --out")
     else:
         return

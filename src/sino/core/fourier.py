@@ -43,7 +43,7 @@ def derivative(u: Float[Array, "c *n"], grid: Grid, axis: int = 0, order: int = 
 
 def laplacian_symbol(grid: Grid) -> np.ndarray:
     """`-|k|^2` on the half spectrum."""
-    return -sum(k**2 for k in grid.wavenumbers())
+    return -np.asarray(sum(k**2 for k in grid.wavenumbers()))
 
 
 def two_thirds_mask(grid: Grid) -> np.ndarray:

@@ -7,7 +7,8 @@ seed and the forcing parameters of every trajectory, the configuration, and the 
 
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -95,35 +96,23 @@ def read_labels(path: Path) -> dict[str, Any]:
             "configuration": json.loads(str(file.attrs["configuration"])),
             "provenance": json.loads(str(file.attrs["provenance"])),
             "excluded": json.loads(str(file.attrs["excluded"])),
-            "seeds": [int(seed) for seed in file["scalars/seed"][()]],  # pyright: ignore[reportIndexIssue]
+            "seeds": np.asarray(file["scalars/seed"]).tolist(),
             "sha256": str(file.attrs["content_sha256"]),
-            "max_speed": float(file.attrs["max_speed"]),
+            "max_speed": float(str(file.attrs["max_speed"])),
         }
 
 
-class _opened:
+@contextmanager
+def _opened(path: Path) -> Iterator[h5py.File]:
     """Open an HDF5 file for reading; whatever is wrong with it becomes one sentence that names it."""
-
-    def __init__(self, path: Path):
-        self.path = path
-
-    def __enter__(self) -> h5py.File:
-        if not self.path.is_file():
-            raise UserError(f"shard {self.path} is missing; run `sino generate` again to make it")
-        try:
-            self.file = h5py.File(self.path, "r")
-        except OSError as error:
-            raise self._damaged(error) from error
-        return self.file
-
-    def __exit__(self, kind, error, trace) -> None:
-        self.file.close()
-        if isinstance(error, (OSError, KeyError, RuntimeError, ValueError)):
-            raise self._damaged(error) from error
-
-    def _damaged(self, error: Exception) -> UserError:
+    if not path.is_file():
+        raise UserError(f"shard {path} is missing; run `sino generate` again to make it")
+    try:
+        with h5py.File(path, "r") as file:
+            yield file
+    except (OSError, KeyError, RuntimeError, ValueError) as error:
         reason = (str(error) or type(error).__name__).splitlines()[0]
-        return UserError(f"shard {self.path} cannot be read ({reason}); {_REMEDY}")
+        raise UserError(f"shard {path} cannot be read ({reason}); {_REMEDY}") from error
 
 
 _REMEDY = "delete it and run `sino generate` again"

@@ -2,21 +2,19 @@
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Complex
 
-from sino.core.fourier import Dealias, derivative_symbol, irfft, laplacian_symbol, rfft, square
+from sino.core.fourier import Dealias, irfft, laplacian_symbol, rfft
 from sino.core.grid import Grid
 from sino.physics.integrate import ssp_rk3
 from sino.physics.solver import AbstractSolver, Source, State, Time
-
-Spectrum = Complex[Array, "c *k"]
+from sino.physics.spectral import Spectrum, advection_and_source
 
 
 class SpectralBurgers(AbstractSolver):
     """`u_t + (u^2/2)_x = viscosity u_xx + source`, `u` of shape `(1, n)`: values at `i dx`.
 
     Pseudo-spectral in space, TVD-RK3 (= SSP-RK3) in time, diffusion explicit. `dealias` treats the product; the
-    source is added after it, unmasked, so that a closure can reach every mode.
+    source is added after it, unmasked.
     """
 
     grid: Grid = eqx.field(static=True)
@@ -34,7 +32,5 @@ class SpectralBurgers(AbstractSolver):
         return irfft(advanced, self.grid.n)
 
     def _spectral_tendency(self, u_hat: Spectrum, source: Source | None, t: Time) -> Spectrum:
-        advection = jnp.asarray(-0.5 * derivative_symbol(self.grid, 0), u_hat.dtype)[None]
         diffusion = jnp.asarray(self.viscosity * laplacian_symbol(self.grid), u_hat.dtype)[None]
-        dudt = advection * square(u_hat, self.grid, self.dealias) + diffusion * u_hat
-        return dudt if source is None else dudt + rfft(source(irfft(u_hat, self.grid.n), t))
+        return advection_and_source(u_hat, self.grid, self.dealias, source, t) + diffusion * u_hat

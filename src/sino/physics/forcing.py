@@ -34,7 +34,7 @@ class SineForcing(eqx.Module):
         n = u.shape[-1]
         dtype = u.dtype
         amplitude, frequency, mode, phase = (
-            p.astype(dtype) for p in (self.amplitude, self.frequency, self.mode, self.phase)
+            jnp.asarray(p, dtype) for p in (self.amplitude, self.frequency, self.mode, self.phase)
         )
         if self.cell_average:
             amplitude = amplitude * jnp.sinc(mode / n)
@@ -56,7 +56,7 @@ class KolmogorovForcing(eqx.Module):
 
     def __call__(self, u: State, t: Time) -> State:
         _, y = _angles(u, self.wavenumber, self.length, U_OFFSET)
-        along_x = jnp.broadcast_to(self.amplitude.astype(u.dtype) * jnp.sin(y), u.shape[1:])
+        along_x = jnp.broadcast_to(jnp.asarray(self.amplitude, u.dtype) * jnp.sin(y), u.shape[1:])
         return jnp.stack([along_x, jnp.zeros_like(along_x)])
 
 
@@ -71,7 +71,7 @@ class TaylorGreenForcing(eqx.Module):
         x_u, y_u = _angles(u, self.wavenumber, self.length, U_OFFSET)
         x_v, y_v = _angles(u, self.wavenumber, self.length, V_OFFSET)
         vortices = jnp.stack([jnp.sin(x_u) * jnp.cos(y_u), -jnp.cos(x_v) * jnp.sin(y_v)])
-        return self.amplitude.astype(u.dtype) * vortices
+        return jnp.asarray(self.amplitude, u.dtype) * vortices
 
 
 class LinearDrag(eqx.Module):
@@ -80,7 +80,7 @@ class LinearDrag(eqx.Module):
     rate: Float[Parameter, ""]
 
     def __call__(self, u: State, t: Time) -> State:
-        return -self.rate.astype(u.dtype) * u
+        return -jnp.asarray(self.rate, u.dtype) * u
 
 
 class Sum(eqx.Module):
@@ -95,9 +95,9 @@ class Sum(eqx.Module):
         return total
 
 
-def _angles(u: State, wavenumber: Array, length: float, offset: tuple[float, float]) -> tuple[Array, Array]:
+def _angles(u: State, wavenumber: Parameter, length: float, offset: tuple[float, float]) -> tuple[Array, Array]:
     """`2 pi wavenumber x / length` and the same for y at one set of faces, shaped `(nx, 1)` and `(1, ny)`."""
     grid = Grid(u.shape[1:], (length, length))
-    k = 2 * np.pi / length * wavenumber.astype(u.dtype)
+    k = 2 * np.pi / length * jnp.asarray(wavenumber, u.dtype)
     x, y = (jnp.asarray(grid.axis(d, offset[d]), u.dtype) for d in (0, 1))
     return (k * x)[:, None], (k * y)[None, :]

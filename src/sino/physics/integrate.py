@@ -1,7 +1,7 @@
 """Time integrators: SSP-RK3 for hyperbolic terms, ETDRK4 for stiff diagonal linear terms."""
 
 from collections.abc import Callable
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -9,10 +9,8 @@ from jaxtyping import Array
 
 from sino.physics.solver import Time
 
-T = TypeVar("T", bound=Array)
 
-
-def ssp_rk3(f: Callable[[T, Time], T], u: T, t: Time, dt: float) -> T:
+def ssp_rk3(f: Callable[[Array, Time], Array], u: Array, t: Time, dt: float) -> Array:
     """One step of the third-order strong-stability-preserving Runge-Kutta method for `du/dt = f(u, t)`.
 
     In Shu-Osher form (convex combinations of Euler steps), with stage times `t`, `t + dt`, `t + dt/2`.
@@ -38,7 +36,7 @@ class ETDRK4(NamedTuple):
     middle: Array
     last: Array
 
-    def step(self, nonlinear: Callable[[T, Time], T], u: T, t: Time, dt: float) -> T:
+    def step(self, nonlinear: Callable[[Array, Time], Array], u: Array, t: Time, dt: float) -> Array:
         """One step from `u` at time `t`; `nonlinear` is called at `t`, twice at `t + dt/2`, and at `t + dt`."""
         n0 = nonlinear(u, t)
         a = self.half_decay * u + self.half_weight * n0

@@ -3,22 +3,20 @@
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Complex
 
-from sino.core.fourier import Dealias, derivative_symbol, irfft, laplacian_symbol, rfft, square
+from sino.core.fourier import Dealias, irfft, laplacian_symbol, rfft
 from sino.core.grid import Grid
 from sino.physics.integrate import etdrk4
 from sino.physics.solver import AbstractSolver, Source, State, Time
-
-Spectrum = Complex[Array, "c *k"]
+from sino.physics.spectral import Spectrum, advection_and_source
 
 
 class KuramotoSivashinsky(AbstractSolver):
     """`u_t + u u_x + u_xx + u_xxxx = source`, `u` of shape `(1, n)`: values at `i dx`.
 
     Pseudo-spectral, `u u_x = (u^2/2)_x`; the linear part `k^2 - k^4` exactly and the rest to fourth order by ETDRK4.
-    `dealias` treats the product; the source is added after it, unmasked, so that a closure can reach every mode.
-    A source that is frozen over the step contributes exactly `dt phi_1(dt L) source`, `phi_1(z) = (e^z - 1)/z`.
+    `dealias` treats the product; the source is added after it, unmasked. A source that is frozen over the step
+    contributes exactly `dt phi_1(dt L) source`, `phi_1(z) = (e^z - 1)/z`.
     """
 
     grid: Grid = eqx.field(static=True)
@@ -44,6 +42,4 @@ class KuramotoSivashinsky(AbstractSolver):
         return -laplacian - laplacian**2
 
     def _nonlinear(self, u_hat: Spectrum, source: Source | None, t: Time) -> Spectrum:
-        advection = jnp.asarray(-0.5 * derivative_symbol(self.grid, 0), u_hat.dtype)[None]
-        dudt = advection * square(u_hat, self.grid, self.dealias)
-        return dudt if source is None else dudt + rfft(source(irfft(u_hat, self.grid.n), t))
+        return advection_and_source(u_hat, self.grid, self.dealias, source, t)

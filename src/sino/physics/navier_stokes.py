@@ -90,6 +90,6 @@ def _limited_flux(behind: Array, here: Array, ahead: Array, beyond: Array, speed
 
 
 def _harmonic_mean(a: Array, b: Array) -> Array:
-    """`2ab/(a+b)` where `a` and `b` have one sign, else 0; with a finite gradient everywhere."""
-    same_sign = a * b > 0
+    """`2ab/(a+b)` where `a` and `b` have one sign, else 0. Subnormal products count as 0: no gradient overflows."""
+    same_sign = a * b > jnp.finfo(a.dtype).tiny
     return jnp.where(same_sign, 2 * a * b, 0) / jnp.where(same_sign, a + b, 1)

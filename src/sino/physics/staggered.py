@@ -61,7 +61,8 @@ def laplacian(a: Float[Array, "... x y"], grid: Grid) -> Float[Array, "... x y"]
 
 def laplacian_eigenvalues(grid: Grid) -> np.ndarray:
     """Symbol of `laplacian` on the half spectrum: `-sum_d (2 sin(k_d dx_d / 2) / dx_d)^2`."""
-    return -sum((2 / h * np.sin(0.5 * k * h)) ** 2 for k, h in zip(grid.wavenumbers(), grid.dx, strict=True))
+    symbols = ((2 / h * np.sin(0.5 * k * h)) ** 2 for k, h in zip(grid.wavenumbers(), grid.dx, strict=True))
+    return -np.asarray(sum(symbols))
 
 
 def solenoidal(v: Velocity, grid: Grid, diffusion: float = 0.0) -> Velocity:

@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 import numpy as np
+from cycler import cycler
 from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -16,7 +18,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 FIELD_MAP = "RdBu_r"
 ERROR_MAP = "magma"
 
-STYLE = {
+STYLE: dict[Any, Any] = {
     "figure.dpi": 150,
     "savefig.bbox": "tight",
     "font.size": 9,
@@ -24,7 +26,7 @@ STYLE = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "legend.frameon": False,
-    "axes.prop_cycle": matplotlib.cycler(color=COLOURS),
+    "axes.prop_cycle": cycler(color=COLOURS),
 }
 
 
@@ -66,7 +68,7 @@ def _strip(ax: Axes, field: np.ndarray, times: np.ndarray, title: str, limit: fl
     image = ax.imshow(field.T, aspect="auto", origin="lower", extent=extent, interpolation="nearest", **style)
     ax.set(ylabel="x / L", yticks=(0, 0.5, 1), xlabel="time")
     ax.set_title(title, loc="left")
-    ax.get_figure().colorbar(image, ax=ax, pad=0.01)
+    ax.figure.colorbar(image, ax=ax, pad=0.01)
 
 
 def compare_vorticity(
