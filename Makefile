@@ -33,6 +33,7 @@ validate-gpu: $(INSTALLED)
 
 bench: $(INSTALLED)
 	$(BIN)/python -m bench.solvers
+	$(BIN)/python -m bench.models
 
 # Rewrites the generated parts of the documentation from the committed results.
 docs: $(INSTALLED)

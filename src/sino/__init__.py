@@ -1,18 +1,20 @@
 """Learned closures inside differentiable solvers."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
-__all__ = ["benchmark"]
+__all__ = ["benchmark", "build_model", "count_parameters"]
 
 if TYPE_CHECKING:
     from sino.benchmarks import benchmark
+    from sino.models import build_model, count_parameters
+
+_HOMES = {"benchmark": "sino.benchmarks", "build_model": "sino.models", "count_parameters": "sino.models"}
 
 
 def __getattr__(name: str):
     """Import what is asked for when it is asked for, so that `import sino` does not load JAX."""
-    if name == "benchmark":
-        from sino.benchmarks import benchmark
-
-        return benchmark
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'sino' has no attribute {name!r}")

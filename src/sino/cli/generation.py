@@ -14,6 +14,7 @@ from sino.cli.progress import duration, progress, size
 from sino.cli.start import start_jax
 from sino.cli.verbs import Generate
 from sino.core.errors import UserError
+from sino.core.files import named_leaves
 from sino.core.provenance import provenance
 from sino.data.generate import Simulator, simulator
 from sino.data.store import FINE, Dataset, as_ranges, open_dataset, write_manifest
@@ -168,7 +169,7 @@ def _make_shard(plan: Plan, batch: range, simulate: Simulator, report: Callable[
             frames=arrays[resolution][rows],
             seeds=tuple(batch[row] for row in rows),
             times=frame_times[list(plan.keep_fine)] if resolution == FINE else frame_times,
-            forcing={name: np.asarray(leaf)[rows] for name, leaf in _named_leaves(forcing).items()},
+            forcing={name: np.asarray(leaf)[rows] for name, leaf in named_leaves(forcing).items()},
         )
         labels = Labels(
             benchmark=b.name,
@@ -210,9 +211,3 @@ def _exclusions(finite: np.ndarray, batch: range, wanted: set[int]) -> list[dict
             where = "during the warm-up" if frame == 0 else f"at frame {frame}"
             excluded.append({"seed": seed, "reason": f"not finite {where}"})
     return excluded
-
-
-def _named_leaves(forcing: Any) -> dict[str, np.ndarray]:
-    """The leaves of a forcing by a readable path, such as `terms.0.amplitude`."""
-    leaves, _ = jax.tree_util.tree_flatten_with_path(forcing)
-    return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in leaves}

@@ -9,13 +9,16 @@ from tyro.conf import Positional
 
 @dataclass(frozen=True)
 class List:
-    """Show the twelve benchmarks: grids, steps, forcing and splits."""
+    """Show the twelve benchmarks: grids, steps, forcing and splits; or the networks."""
+
+    models: bool = False
+    """Show the networks instead, with their parameter counts beside the paper's."""
 
     def run(self) -> None:
         """Print the table."""
-        from sino.cli.listing import list_benchmarks
+        from sino.cli.listing import list_benchmarks, list_models
 
-        list_benchmarks()
+        list_models() if self.models else list_benchmarks()
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Files that are either whole or not there, and hashes of what is in them."""
+"""Files that are either whole or not there: JSON, arrays by name, and hashes of what is in them."""
 
 import hashlib
 import json
@@ -7,7 +7,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+import safetensors
+import safetensors.numpy
+
+from sino.core.errors import UserError
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
@@ -49,3 +55,37 @@ def _flush(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def save_arrays(path: Path, tree: Any) -> None:
+    """Write the array leaves of a pytree as safetensors, atomically, each named by its path in the tree."""
+    # safetensors 0.8 writes arrays that are not C-contiguous wrongly, and says nothing.
+    arrays = {name: np.ascontiguousarray(leaf) for name, leaf in named_leaves(tree).items()}
+    write_atomically(path, lambda temporary: temporary.write_bytes(safetensors.numpy.save(arrays)))
+
+
+def load_arrays(path: Path, like: Any) -> Any:
+    """Read a pytree of the structure of `like`. Names, shapes and dtypes must agree; the difference is told."""
+    try:
+        stored = safetensors.numpy.load(path.read_bytes())
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}") from error
+    except safetensors.SafetensorError as error:
+        raise UserError(f"{path} is not a whole safetensors file ({error})") from error
+    expected = named_leaves(like)
+    if stored.keys() != expected.keys():
+        missing, unknown = sorted(expected.keys() - stored.keys()), sorted(stored.keys() - expected.keys())
+        raise UserError(f"{path} holds other arrays: missing {missing[:3]}, unknown {unknown[:3]}")
+    for name, leaf in expected.items():
+        found = stored[name]
+        if (found.shape, found.dtype) != (leaf.shape, leaf.dtype):
+            raise UserError(
+                f"{path}: {name} is {found.dtype}{list(found.shape)}, not {leaf.dtype}{list(leaf.shape)} as expected"
+            )
+    return jax.tree.unflatten(jax.tree.structure(like), [jnp.asarray(stored[name]) for name in expected])
+
+
+def named_leaves(tree: Any) -> dict[str, Any]:
+    """The leaves of a pytree by a readable path, such as `blocks.0.fuse.weight`, in the order of the tree."""
+    leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
+    return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in leaves}
