@@ -28,7 +28,7 @@ def list_benchmarks() -> None:
 
 def list_models() -> None:
     """Print the eleven networks with their parameter counts, built and published, in 1D and 2D."""
-    rows = [("network", "1D", "paper", "2D", "paper")]
+    rows: list[tuple[str, ...]] = [("network", "1D", "paper", "2D", "paper")]
     for name in MODELS:
         cells = [name]
         for dim, paper in zip((1, 2), PAPER_COUNTS[name], strict=True):

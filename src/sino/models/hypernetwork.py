@@ -58,35 +58,34 @@ def make_live(net: Hypernetwork, energy: float, at: Float[np.ndarray, "d *p"], *
     Every unit is scaled to unit variance over the box. A hidden unit has its kink at a random quantile of its values,
     so that it is active on a part of the box and zero on the rest; a bottleneck unit is positive on the whole box. The
     heads are normal, scaled so that the entries of the kernel, summed over heads, have the mean square `energy` at the
-    coordinates `at`. Computed with NumPy: nothing to compile.
+    coordinates `at`.
     """
     keys = iter(jax.random.split(key, 5 + 2 * len(net.heads)))
 
-    def normal(shape: tuple[int, ...]) -> np.ndarray:
-        return np.asarray(jax.random.normal(next(keys), shape, jnp.float32))
+    def normal(shape: tuple[int, ...]) -> Array:
+        return jax.random.normal(next(keys), shape, jnp.float32)
 
-    over_box, there = box(len(at)).reshape(len(at), -1), at.reshape(len(at), -1)
+    over_box, there = (jnp.asarray(x.reshape(len(at), -1), jnp.float32) for x in (box(len(at)), at))
     layers = []
     for position, layer in enumerate(net.layers):
         weight = normal(layer.weight.shape)
         weight = weight / (weight @ over_box).std(axis=1, keepdims=True)
         raw = weight @ over_box
         if position < 2:
-            ranks = np.asarray(jax.random.uniform(next(keys), (len(raw),), jnp.float32, 0.2, 0.8)) * raw.shape[1]
-            bias = -np.sort(raw, axis=1)[np.arange(len(raw)), ranks.astype(int)]
+            ranks = jax.random.uniform(next(keys), (len(raw),), jnp.float32, 0.2, 0.8) * raw.shape[1]
+            bias = -jnp.sort(raw, axis=1)[np.arange(len(raw)), ranks.astype(int)]
         else:
             bias = 0.1 - raw.min(axis=1)
         layers.append(_replaced(layer, weight, bias))
-        over_box, there = (np.maximum(weight @ x + bias[:, None], 0) for x in (over_box, there))
-    scale = np.sqrt(energy / len(net.heads) / (1 + np.square(there).mean(axis=1).sum()))
+        over_box, there = (jax.nn.relu(weight @ x + bias[:, None]) for x in (over_box, there))
+    scale = jnp.sqrt(energy / len(net.heads) / (1 + jnp.square(there).mean(axis=1).sum()))
     shapes = [head.weight.shape for head in net.heads]
     heads = [_replaced(h, scale * normal(s), scale * normal(s[:1])) for h, s in zip(net.heads, shapes, strict=True)]
     return eqx.tree_at(lambda one: (one.layers, one.heads), net, (tuple(layers), tuple(heads)))
 
 
-def _replaced(layer: Linear, weight: np.ndarray, bias: np.ndarray) -> Linear:
-    parameters = (jnp.asarray(weight, jnp.float32), jnp.asarray(bias, jnp.float32))
-    return eqx.tree_at(lambda one: (one.weight, one.bias), layer, parameters)
+def _replaced(layer: Linear, weight: Array, bias: Array) -> Linear:
+    return eqx.tree_at(lambda one: (one.weight, one.bias), layer, (weight, bias))
 
 
 def box(dim: int) -> Float[np.ndarray, "d *p"]:
