@@ -60,7 +60,7 @@ def _flush(path: Path) -> None:
 def save_arrays(path: Path, tree: Any) -> None:
     """Write the array leaves of a pytree as safetensors, atomically, each named by its path in the tree."""
     # safetensors 0.8 writes arrays that are not C-contiguous wrongly, and says nothing.
-    arrays = {name: np.ascontiguousarray(leaf) for name, leaf in named_leaves(tree).items()}
+    arrays = {name: np.asarray(leaf, order="C") for name, leaf in named_leaves(tree).items()}
     write_atomically(path, lambda temporary: temporary.write_bytes(safetensors.numpy.save(arrays)))
 
 
