@@ -9,7 +9,7 @@ import pytest
 from sino.core.errors import UserError
 from sino.core.fourier import irfft, rfft
 from sino.models import build_model, count_parameters
-from sino.models.hypernetwork import frequency_coordinates, offset_coordinates
+from sino.models.hypernetwork import Hypernetwork, box, frequency_coordinates, make_live, offset_coordinates
 from sino.models.sino import SINO, DenseFilter, DenseKernel, Factorised
 
 GRIDS = [(32,), (33,), (16, 18), (15, 16), (12, 13), (8, 6, 10)]
@@ -50,7 +50,7 @@ def test_factorised_equals_dense_in_value_and_gradient(getkey, n, branch):
         assert relative(mine, other) < 1e-12
 
 
-@pytest.mark.parametrize("n", [(64,), (32, 32)], ids=str)
+@pytest.mark.parametrize("n", [(64,), (32, 32), (8, 6, 10)], ids=str)
 def test_factorised_equals_dense_in_float32(getkey, n):
     factorised, dense = pair(len(n), getkey(), width=16)
     x = jax.random.normal(getkey(), (len(n), *n), jnp.float32)
