@@ -27,6 +27,8 @@ format: $(INSTALLED)
 validate: $(INSTALLED)
 	$(BIN)/python -m validation.one_dimensional
 	$(BIN)/python -m validation.two_dimensional_reduced
+	$(BIN)/python -m validation.networks
+	$(BIN)/python -m validation.survival
 
 validate-gpu: $(INSTALLED)
 	$(BIN)/python -m validation.two_dimensional
@@ -34,6 +36,7 @@ validate-gpu: $(INSTALLED)
 bench: $(INSTALLED)
 	$(BIN)/python -m bench.solvers
 	$(BIN)/python -m bench.models
+	$(BIN)/python -m bench.training
 
 # Rewrites the generated parts of the documentation from the committed results.
 docs: $(INSTALLED)

@@ -4,13 +4,23 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
-__all__ = ["benchmark", "build_model", "count_parameters"]
+__all__ = ["benchmark", "build_model", "count_parameters", "fit", "load_closure", "rollout"]
 
 if TYPE_CHECKING:
     from sino.benchmarks import benchmark
+    from sino.coupling.hybrid import rollout
     from sino.models import build_model, count_parameters
+    from sino.train.loop import fit
+    from sino.train.run import load_closure
 
-_HOMES = {"benchmark": "sino.benchmarks", "build_model": "sino.models", "count_parameters": "sino.models"}
+_HOMES = {
+    "benchmark": "sino.benchmarks",
+    "build_model": "sino.models",
+    "count_parameters": "sino.models",
+    "fit": "sino.train.loop",
+    "load_closure": "sino.train.run",
+    "rollout": "sino.coupling.hybrid",
+}
 
 
 def __getattr__(name: str):

@@ -41,8 +41,7 @@ def _dispatch(arguments: list[str]) -> int:
     verb = VERBS[name]
     default, rest = _read_config(verb, rest)
     command = tyro.cli(verb, prog=f"sino {name}", args=rest, default=default, description=verb.__doc__)
-    command.run()
-    return 0
+    return command.run() or 0
 
 
 def _read_config(verb: type, arguments: list[str]) -> tuple[Any, list[str]]:

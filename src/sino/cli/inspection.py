@@ -1,6 +1,8 @@
-"""`sino inspect`: what is in a dataset, whether it is whole, and what it looks like."""
+"""`sino inspect`: what is in a dataset or a run, whether it is whole, and what it looks like."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -12,11 +14,52 @@ from sino.core.grid import Grid
 from sino.data.store import FINE, Dataset, as_ranges, open_dataset
 from sino.physics.staggered import vorticity
 from sino.report import figures
+from sino.train import checkpoint
+from sino.train.run import Run
+from sino.train.session import CHOICES
 
 
 def inspect(path: Path, picture: Path) -> None:
-    """Print a summary, verify every checksum, and draw one trajectory."""
+    """Print a summary, verify every checksum, and draw."""
     start_jax()
+    if (path / "config.json").is_file():
+        _inspect_run(Run(path), picture)
+    else:
+        _inspect_dataset(path, picture)
+
+
+def _inspect_run(run: Run, picture: Path) -> None:
+    configuration = run.configuration()
+    print(f"{run.path}: {configuration['model']} on {configuration['benchmark']}, seed {configuration['seed']}")
+    for key in ("preset", "coarse", "scheme", "sizes", "schedule", "precision"):
+        print(f"  {key:13s} {configuration[key]}")
+    for key, value in configuration["recipe"].items():
+        print(f"  {key:13s} {value}")
+    lines = run.metrics()
+    updates = [line for line in lines if line["kind"] == "update"]
+    evaluations = [line for line in lines if line["kind"] == "evaluation"]
+    for line in lines:
+        if line["kind"] == "event":
+            print(f"  {line['event']} at update {line['update']}, frame {line['frame']} of {line['frames']}")
+    for folder in sorted(run.path.glob("checkpoints/*")):
+        checkpoint.verify(folder)
+        print(f"  {folder.name:13s} update {checkpoint.read_facts(folder).get('update', '-')}")
+    print(f"  every checksum is right; the run has {'ended' if run.finished else 'not ended'}")
+    if not updates:
+        return
+    losses = {"loss": _curve(updates, lambda line: line["loss"])}
+    errors = {judge: _curve(evaluations, lambda line, judge=judge: line[judge]["mean"]) for judge in CHOICES}
+    title = f"{configuration['model']} on {configuration['benchmark']}, seed {configuration['seed']}"
+    print(f"wrote {figures.save(figures.training_curves(losses, errors, title), picture)}")
+
+
+def _curve(lines: list[dict[str, Any]], value: Callable[[dict[str, Any]], Any]) -> tuple[np.ndarray, np.ndarray]:
+    """Updates and values; a gap where there is none."""
+    values = [value(line) for line in lines]
+    return np.array([line["update"] for line in lines]), np.array([np.nan if v is None else v for v in values])
+
+
+def _inspect_dataset(path: Path, picture: Path) -> None:
     dataset = open_dataset(path)
     configuration = dataset.manifest["configuration"]
     print(f"{path}: dataset of {configuration['benchmark']}")

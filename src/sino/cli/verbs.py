@@ -1,6 +1,6 @@
 """The commands and their options. Each `run` imports what it needs."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -57,11 +57,93 @@ class Generate:
 
 
 @dataclass(frozen=True)
+class Train:
+    """Train a closure inside the coarse solver.
+
+    Data that are missing are generated first. The same command again goes on where it stopped, after a kill too.
+    Options that are not given are the schedule's.
+    """
+
+    benchmark: Positional[str]
+    """Name, as `sino list` shows it."""
+    model: str = "sino"
+    """A network, as `sino list --models` shows it; or smagorinsky or hyperviscosity, which have one coefficient."""
+    preset: Literal["paper", "small", "tiny"] = "paper"
+    """Sizes: as published, minutes on a CPU, or seconds."""
+    schedule: Literal["ours", "paper"] = "ours"
+    """The recipe that we found best, or the paper's."""
+    seeds: tuple[int, ...] = (1,)
+    """One network per seed. They train together, and each has its own run folder."""
+    data: Path | None = None
+    """Dataset; by default data/BENCHMARK, which is generated if it is not there."""
+    out: Path | None = None
+    """Folder for the runs; by default runs/BENCHMARK/MODEL, with the schedule behind it if it is the paper's."""
+    coarse: int | None = None
+    """Cells per axis of the coarse grid; by default the benchmark's. The dataset must hold it."""
+    scheme: Literal["paper", "strong"] = "paper"
+    """Of the coarse solver: the paper's, or a stronger classical one (see the documentation)."""
+    sizes: dict[str, str] = field(default_factory=dict)
+    """Sizes of the network that differ from the paper's, such as `--sizes width 8 depth 2`."""
+    stages: tuple[tuple[int, int], ...] | None = None
+    """Pairs of rollout length in frames and number of epochs, such as `--stages 20 100 60 60`."""
+    epochs_scale: float = 1.0
+    """Factor on the number of epochs of every stage."""
+    batch: int | None = None
+    """Windows per update."""
+    passes: int | None = None
+    """Windows of each trajectory per epoch."""
+    learning_rate: float | None = None
+    """At its peak."""
+    warmup: float | None = None
+    """Fraction of all updates over which the learning rate rises."""
+    kernel_rate: float | None = None
+    """Factor on the learning rate of the layers that generate kernels."""
+    weight_decay: float | None = None
+    """As in AdamW."""
+    clip: float | None = None
+    """Largest norm of the gradient; 0 for no limit."""
+    loss: Literal["mse", "log"] | None = None
+    """Mean squared error (the paper), or the mean over trajectories of its logarithm."""
+    gradient: Literal["full", "stopped", "one-step"] | None = None
+    """Through the whole rollout, stopped at every frame, or of single frames from the reference."""
+    windows: Literal["first", "random"] | None = None
+    """Rollouts begin at frame 0 (the paper), or anywhere in the training window."""
+    noise: float | None = None
+    """White noise on initial states, as a fraction of the error of the solver alone over the longest rollout."""
+    average: float | None = None
+    """Decay of the running average of the weights; 0 for none."""
+    coupling: Literal["frozen", "stages", "after"] | None = None
+    """Closure evaluated once per step (the paper), in every stage, or added after the step."""
+    out_scale: Literal["defect", "sigma"] | None = None
+    """Scale of the closure: the one-step defect, or the deviation of the data (the paper)."""
+    zero_mean: bool | None = None
+    """Take the mean over the grid off the closure."""
+    data_seed: int | None = None
+    """Seed of the order of the data, windows and noise."""
+    precision: Literal["float32", "float64"] = "float32"
+    """Of the training."""
+    evaluate_every: int | None = None
+    """Epochs between rollouts on validation and training trajectories; by default a thirtieth of all."""
+    memory: float | None = None
+    """GB of device memory that a rollout may take before its steps are computed again in the backward pass."""
+    tensorboard: bool = False
+    """Write TensorBoard events too (needs the extra `track`)."""
+    dry_run: bool = False
+    """Stop after the estimate of time and memory."""
+
+    def run(self) -> int:
+        """Train."""
+        from sino.cli.training import train
+
+        return train(self)
+
+
+@dataclass(frozen=True)
 class Inspect:
-    """Show what is in a dataset, verify its checksums, and draw it."""
+    """Show what is in a dataset or a run, verify its checksums, and draw it."""
 
     path: Positional[Path]
-    """Folder of the dataset."""
+    """Folder of the dataset, or of the run of one seed."""
     out: Path | None = None
     """Where to write the picture; by default preview.png in the folder."""
 
@@ -86,4 +168,4 @@ class Demo:
         demo(self.out)
 
 
-VERBS: dict[str, type] = {"list": List, "generate": Generate, "inspect": Inspect, "demo": Demo}
+VERBS: dict[str, type] = {"list": List, "generate": Generate, "train": Train, "inspect": Inspect, "demo": Demo}

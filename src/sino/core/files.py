@@ -25,9 +25,9 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     temporary = path.with_name(f".{path.name}.tmp")
     try:
         write(temporary)
-        _flush(temporary)
+        flush(temporary)
         os.replace(temporary, path)
-        _flush(path.parent)
+        flush(path.parent)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
@@ -49,7 +49,8 @@ def hash_arrays(arrays: Mapping[str, np.ndarray]) -> str:
     return digest.hexdigest()
 
 
-def _flush(path: Path) -> None:
+def flush(path: Path) -> None:
+    """Wait until a file, or the entries of a folder, are on disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -64,14 +65,19 @@ def save_arrays(path: Path, tree: Any) -> None:
     write_atomically(path, lambda temporary: temporary.write_bytes(safetensors.numpy.save(arrays)))
 
 
-def load_arrays(path: Path, like: Any) -> Any:
-    """Read a pytree of the structure of `like`. Names, shapes and dtypes must agree; the difference is told."""
+def read_arrays(path: Path) -> dict[str, np.ndarray]:
+    """All arrays of a safetensors file, by name."""
     try:
-        stored = safetensors.numpy.load(path.read_bytes())
+        return safetensors.numpy.load(path.read_bytes())
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}") from error
-    except safetensors.SafetensorError as error:
+    except (safetensors.SafetensorError, KeyError, TypeError, ValueError) as error:
         raise UserError(f"{path} is not a whole safetensors file ({error})") from error
+
+
+def load_arrays(path: Path, like: Any) -> Any:
+    """Read a pytree of the structure of `like`. Names, shapes and dtypes must agree; the difference is told."""
+    stored = read_arrays(path)
     expected = named_leaves(like)
     if stored.keys() != expected.keys():
         missing, unknown = sorted(expected.keys() - stored.keys()), sorted(stored.keys() - expected.keys())

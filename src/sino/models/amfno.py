@@ -87,7 +87,7 @@ class AMFNO(AbstractModel):
             for layer_key in keys[:depth]
         )
         self.pointwise = tuple(MLP((d, mlp_width or 4 * d, d), "gelu", key=k) for k in keys[depth:])
-        self.head = MLP((d, *hidden, co), "gelu", key=head_key)
+        self.head = MLP((d, *hidden, co), "gelu", key=head_key, last_std=0.01)
 
     def prepare(self, n: tuple[int, ...]) -> Operator:
         """Write the kernels of every layer, `(d, d, *k)` on the half spectrum of the grid."""

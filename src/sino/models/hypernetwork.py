@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from sino.models.layers import Key, Linear
 
@@ -45,11 +45,15 @@ class Hypernetwork(eqx.Module):
         stacked = jnp.concatenate([layer.bias[None], layer.weight.T])  # pyright: ignore[reportOptionalSubscript]
         return stacked.reshape(-1, width, width)
 
-    def live_units(self) -> int:
-        """How many bottleneck units are positive somewhere in the box. A dead one gives no gradient, ever."""
+    def live(self) -> Bool[Array, " n"]:
+        """Which bottleneck units are positive somewhere in the box. A dead one gives no gradient, ever."""
         dim = self.layers[0].weight.shape[1]
         z = self.features(jnp.asarray(box(dim), self.layers[0].weight.dtype))[1:]
-        return int((z.reshape(z.shape[0], -1).max(axis=1) > 0).sum())
+        return z.reshape(z.shape[0], -1).max(axis=1) > 0
+
+    def live_units(self) -> int:
+        """How many bottleneck units are live."""
+        return int(self.live().sum())
 
 
 def make_live(net: Hypernetwork, energy: float, at: Float[np.ndarray, "d *p"], *, key: Key) -> Hypernetwork:

@@ -6,23 +6,26 @@ from typing import Literal
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Complex, Float
 
 from sino.core.errors import UserError
 from sino.core.fourier import irfft, rfft
-from sino.models.hypernetwork import (
-    Hypernetwork,
-    Initialisation,
-    box,
-    frequency_coordinates,
-    make_live,
-    offset_coordinates,
+from sino.models.generated import (
+    DenseFilter,
+    DenseKernel,
+    Factorised,
+    Form,
+    clip_factor,
+    frequency_operator,
+    generated_filter,
+    merged_filter,
+    spatial_factors,
+    spatial_operator,
 )
-from sino.models.layers import Key, Linear, negated
+from sino.models.hypernetwork import Hypernetwork, Initialisation, box, make_live, offset_coordinates
+from sino.models.layers import Key, Linear
 from sino.models.model import AbstractModel
 
-Form = Literal["auto", "factorised", "dense"]
 Branch = Literal["both", "frequency", "spatial"]
 
 
@@ -38,7 +41,9 @@ class SINO(AbstractModel):
     6,681 and 59,314; frequency branch alone 3,877 and 33,834; spatial branch alone 1,797 and 17,322.
 
     `form` says how kernels are applied: `factorised` (scalar filters and one channel mix), `dense` (a matrix per mode
-    and per offset, as the paper writes it), or `auto`, whichever is cheaper for these sizes. `clip` limits the entries
+    and per offset, as the paper writes it), or `merged` (linear maps that meet are multiplied out beforehand: the lift
+    with the first block, the last block with the projection; blocks between take whichever of the other two is cheaper
+    for these sizes). They are the same function; `auto` is `merged`. `clip` limits the entries
     of the generated filter to that percentile of their magnitudes (off by default; it makes the frequency branch dense,
     since a clipped filter is no longer of low rank). `initialisation` is `live` (no dead units, variance kept) or
     `plain` (uniform by fan-in).
@@ -99,9 +104,15 @@ class SINO(AbstractModel):
             for position, k in enumerate(keys)
         )
 
-    def prepare(self, n: tuple[int, ...]) -> "PreparedSINO":
+    def prepare(self, n: tuple[int, ...]) -> "PreparedSINO | MergedSINO":
         """Generate all kernels for a grid of `n` points."""
-        return PreparedSINO(self.lift, tuple(block.prepare(n) for block in self.blocks), self.out, self.residual)
+        if self.blocks[0].form in ("factorised", "dense"):
+            return PreparedSINO(self.lift, tuple(block.prepare(n) for block in self.blocks), self.out, self.residual)
+        # With one block only, that one is the last.
+        *others, last = self.blocks
+        first = others[0].after(self.lift, n) if others else None
+        middle = tuple(block.prepare(n) for block in others[1:])
+        return MergedSINO(self.lift, first, middle, last.before(self.out, self.residual, n), self.residual)
 
 
 class Block(eqx.Module):
@@ -151,30 +162,69 @@ class Block(eqx.Module):
         """The operators of the branches on a grid of `n` points."""
         frequency = spatial = None
         if self.frequency is not None and self.bypass is not None:
-            frequency = _frequency_operator(self.frequency, self.bypass, n, self.form, self.clip)
+            frequency = frequency_operator(self.frequency, self.bypass, n, self.form, self.clip)
         if self.spatial is not None:
-            spatial = _spatial_operator(self.spatial, n, self.kernel, self.form)
-        bias = None if self.bypass is None else self.bypass.bias
-        return PreparedBlock(frequency, bias, spatial, self.fuse, self.activated)
+            spatial = spatial_operator(self.spatial, n, self.kernel, self.form)
+        return PreparedBlock(frequency, self._bias(), spatial, self.fuse, self.activated)
+
+    def after(self, lift: Linear, n: tuple[int, ...]) -> "PreparedBlock":
+        """The block as a function of what `lift` takes: a thin filter of few inputs for both branches."""
+        affine = jnp.concatenate([lift.weight, jnp.asarray(lift.bias)[:, None]], axis=1)
+        m = jnp.concatenate([merged_filter(branch, before=affine) for branch in self._spectral(n)])
+        constant = m[(slice(None), -1, *[0] * len(n))].real  # the answer to a constant field is the filter at k = 0
+        bias = self._bias()
+        bias = constant if bias is None else bias + constant
+        return PreparedBlock(DenseFilter(m[:, :-1]), bias, None, self.fuse, self.activated)
+
+    def before(self, out: Linear, residual: float, n: tuple[int, ...]) -> "PreparedBlock":
+        """`out(h + residual block(h))` for a block without activation: a thin filter of few outputs."""
+        weight, bias = residual * out.weight, jnp.asarray(out.bias)
+        if self.fuse is not None:
+            bias = bias + weight @ jnp.asarray(self.fuse.bias)
+            weight = weight @ self.fuse.weight
+        branches = self._spectral(n)
+        parts = jnp.split(weight, len(branches), axis=1)
+        identity = out.weight.reshape(*out.weight.shape, *[1] * len(n))
+        filters = [merged_filter(branch, after=part) for branch, part in zip(branches, parts, strict=True)]
+        m = jnp.asarray(sum(filters))
+        if (own := self._bias()) is not None:
+            bias = bias + weight @ own
+        return PreparedBlock(DenseFilter(m + identity.astype(m.dtype)), bias, None, None, activated=False)
+
+    def _spectral(self, n: tuple[int, ...]) -> list[Factorised | DenseFilter]:
+        """Both branches as maps of spectra."""
+        branches = []
+        if self.frequency is not None and self.bypass is not None:
+            branches.append(frequency_operator(self.frequency, self.bypass, n, self.form, self.clip))
+        if self.spatial is not None:
+            branches.append(spatial_operator(self.spatial, n, self.kernel, "factorised"))
+        return branches
+
+    def _bias(self) -> Float[Array, " c"] | None:
+        """What is added to the branches; the spatial one has no bias."""
+        if self.bypass is None or self.bypass.bias is None:
+            return None
+        silent = jnp.zeros_like(self.bypass.bias)
+        return self.bypass.bias if self.spatial is None else jnp.concatenate([self.bypass.bias, silent])
 
     def frequency_filter(self, n: tuple[int, ...]) -> Complex[Array, "co ci *k"]:
         """The generated filter `m(xi)` on the modes of `n` points, scaled and perhaps clipped, without the bypass."""
         assert self.frequency is not None
-        m = _generated_filter(self.frequency, n)
-        return m if self.clip is None else m * _clip_factor(m, self.clip)
+        m = generated_filter(self.frequency, n)
+        return m if self.clip is None else m * clip_factor(m, self.clip)
 
     def clipped_fraction(self, n: tuple[int, ...]) -> float:
         """Share of the filter's entries that clipping changes."""
         if self.frequency is None or self.clip is None:
             return 0.0
-        m = _generated_filter(self.frequency, n)
-        return float((_clip_factor(m, self.clip).real < 1).mean())
+        m = generated_filter(self.frequency, n)
+        return float((clip_factor(m, self.clip).real < 1).mean())
 
     def spatial_kernel(self) -> Float[Array, "co ci *K"]:
         """The generated kernel `W(zeta)`, scaled."""
         assert self.spatial is not None
         dim = self.spatial.layers[0].weight.shape[1]
-        z, matrices = _spatial_factors(self.spatial, self.kernel, dim)
+        z, matrices = spatial_factors(self.spatial, self.kernel, dim)
         return jnp.tensordot(jnp.moveaxis(matrices, 0, -1), z, axes=1)
 
 
@@ -194,6 +244,26 @@ class PreparedSINO(eqx.Module):
         return self.out(h)
 
 
+class MergedSINO(eqx.Module):
+    """The same with its outer linear maps multiplied out. The last block is then one transform of the features, a dot
+    product per mode, and one transform back of the few outputs."""
+
+    lift: Linear
+    first: "PreparedBlock | None"
+    middle: tuple["PreparedBlock", ...]
+    last: "PreparedBlock"
+    residual: float = eqx.field(static=True)
+
+    def __call__(self, x: Float[Array, "ci *n"]) -> Float[Array, "co *n"]:
+        """Apply to a field."""
+        h = self.lift(x)
+        if self.first is not None:
+            h = h + self.residual * self.first(x)
+        for block in self.middle:
+            h = h + self.residual * block(h)
+        return self.last(h)
+
+
 class PreparedBlock(eqx.Module):
     """The branches of one block on one grid: one forward transform for both and, if both are spectral, one inverse."""
 
@@ -203,7 +273,7 @@ class PreparedBlock(eqx.Module):
     fuse: Linear | None
     activated: bool = eqx.field(static=True)
 
-    def __call__(self, h: Float[Array, "c *n"]) -> Float[Array, "c *n"]:
+    def __call__(self, h: Float[Array, "ci *n"]) -> Float[Array, "co *n"]:
         """What the block adds to its input, before the residual factor."""
         spectral = [
             branch for branch in (self.frequency, self.spatial) if isinstance(branch, (Factorised, DenseFilter))
@@ -215,131 +285,7 @@ class PreparedBlock(eqx.Module):
             convolved = self.spatial(h)
             y = jnp.concatenate([y, convolved]) if spectral else convolved
         if self.bias is not None:
-            silent = jnp.zeros(len(y) - len(self.bias), y.dtype)  # the spatial branch has no bias
-            y = y + jnp.concatenate([self.bias, silent]).reshape(-1, *[1] * (y.ndim - 1))
+            y = y + self.bias.reshape(-1, *[1] * (y.ndim - 1))
         if self.activated:
             y = jax.nn.relu(y)
         return y if self.fuse is None else self.fuse(y)
-
-
-class Factorised(eqx.Module):
-    """`y_hat = sum_j filter_j (M_j h_hat)`: channel mixes with real matrices, then scalar filters."""
-
-    filters: Complex[Array, "j *k"]
-    mix: Float[Array, "j co ci"]
-
-    def __call__(self, h_hat: Complex[Array, "ci *k"]) -> Complex[Array, "co *k"]:
-        """Apply to a spectrum."""
-        mixed = _real_times_complex(self.mix.reshape(-1, self.mix.shape[-1]), h_hat)
-        mixed = mixed.reshape(*self.mix.shape[:2], *h_hat.shape[1:])
-        return (self.filters[:, None] * mixed).sum(axis=0)
-
-
-class DenseFilter(eqx.Module):
-    """`y_hat(k) = m(k) h_hat(k)`, a matrix per mode."""
-
-    kernel: Complex[Array, "co ci *k"]
-
-    def __call__(self, h_hat: Complex[Array, "ci *k"]) -> Complex[Array, "co *k"]:
-        """Apply to a spectrum."""
-        return jnp.einsum("oi...,i...->o...", self.kernel, h_hat)
-
-
-class DenseKernel(eqx.Module):
-    """Circular convolution with a matrix per offset."""
-
-    kernel: Float[Array, "co ci *K"]
-
-    def __call__(self, h: Float[Array, "ci *n"]) -> Float[Array, "co *n"]:
-        """Apply to a field."""
-        size, dim = self.kernel.shape[-1], h.ndim - 1
-        radius = size // 2
-        padded = jnp.pad(h, [(0, 0)] + [(radius, radius)] * dim, mode="wrap")
-        # A convolution, where the primitive is a correlation.
-        flipped = jnp.flip(self.kernel, axis=tuple(range(2, 2 + dim)))
-        return jax.lax.conv_general_dilated(padded[None], flipped, (1,) * dim, "VALID")[0]
-
-
-def _frequency_operator(
-    net: Hypernetwork, bypass: Linear, n: tuple[int, ...], form: Form, clip: float | None
-) -> Factorised | DenseFilter:
-    """The frequency branch with its bypass, which is a filter too, merged into it."""
-    bottleneck = net.layers[-1].weight.shape[0]
-    dense = form == "dense" or clip is not None or (form == "auto" and bottleneck > FACTORISED_UP_TO)
-    if dense:
-        m = _generated_filter(net, n)
-        m = m if clip is None else m * _clip_factor(m, clip)
-        weight = bypass.weight.reshape(*bypass.weight.shape, *[1] * len(n))
-        return DenseFilter(m + weight.astype(m.dtype))
-    even, odd, real, imag = _frequency_factors(net, n)
-    real = real.at[0].add(bypass.weight)  # the first filter is the constant 1
-    filters = jnp.concatenate([jax.lax.complex(even, jnp.zeros_like(even)), jax.lax.complex(jnp.zeros_like(odd), odd)])
-    return Factorised(filters, jnp.concatenate([real, imag]))
-
-
-def _spatial_operator(net: Hypernetwork, n: tuple[int, ...], kernel: int, form: Form) -> Factorised | DenseKernel:
-    z, matrices = _spatial_factors(net, kernel, len(n))
-    offsets = kernel ** len(n)
-    if form == "dense" or (form == "auto" and offsets <= DENSE_KERNEL_UP_TO * len(matrices)):
-        return DenseKernel(jnp.tensordot(jnp.moveaxis(matrices, 0, -1), z, axes=1))
-    # The transfer function of each scalar kernel: its transform on the grid, offset 0 at the origin, wrapped if larger.
-    radius = kernel // 2
-    on_grid = jnp.zeros((len(z), *n), z.dtype)
-    index = np.meshgrid(*[np.arange(-radius, radius + 1) % m for m in n], indexing="ij")
-    return Factorised(rfft(on_grid.at[(slice(None), *index)].add(z)), matrices)
-
-
-FACTORISED_UP_TO = 8
-"""Largest bottleneck for which the frequency branch is factorised by default, as measured by `make bench`."""
-DENSE_KERNEL_UP_TO = 2
-"""The spatial branch is dense by default if it has at most this many offsets per factor."""
-
-
-def _frequency_factors(net: Hypernetwork, n: tuple[int, ...]) -> tuple[Array, Array, Array, Array]:
-    """Filters for the real and for the imaginary head, and their matrices.
-
-    The filter must map real fields to real fields: `m(-k) = conj m(k)`. Where both `k` and `-k` are stored (the zero
-    and Nyquist columns of the last axis), it is replaced by `(m(k) + conj m(-k)) / 2`: the even part of the features
-    for the real head, the odd part for the imaginary one. That equals the real part of a full complex transform.
-    """
-    dtype = net.layers[0].weight.dtype
-    z = net.features(jnp.asarray(frequency_coordinates(n), dtype))
-    mirrored = negated(z, axes=range(1, z.ndim - 1))
-    shared = np.zeros(n[-1] // 2 + 1, bool)
-    shared[0] = True
-    shared[-1] |= n[-1] % 2 == 0
-    shared = shared.reshape(*[1] * (z.ndim - 1), -1)
-    even = jnp.where(shared, 0.5 * (z + mirrored), z)
-    odd = jnp.where(shared, 0.5 * (z - mirrored), z)
-    real, imag = net.matrices(0), net.matrices(1)
-    scale = 1 / math.sqrt(real.shape[-1])
-    return even, odd, scale * real, scale * imag
-
-
-def _generated_filter(net: Hypernetwork, n: tuple[int, ...]) -> Complex[Array, "co ci *k"]:
-    """`m(xi)` as a matrix per mode."""
-    even, odd, real, imag = _frequency_factors(net, n)
-    parts = (jnp.tensordot(jnp.moveaxis(b, 0, -1), z, axes=1) for b, z in ((real, even), (imag, odd)))
-    return jax.lax.complex(*parts)
-
-
-def _clip_factor(m: Complex[Array, "..."], percentile: float) -> Complex[Array, "..."]:
-    """Factors that bring the magnitudes down to their own percentile."""
-    magnitude = jnp.abs(m)
-    limit = jax.lax.stop_gradient(jnp.percentile(magnitude, percentile))
-    return jnp.minimum(1.0, limit / jnp.maximum(magnitude, jnp.finfo(magnitude.dtype).tiny)).astype(m.dtype)
-
-
-def _spatial_factors(net: Hypernetwork, kernel: int, dim: int) -> tuple[Array, Array]:
-    """Scalar kernels `(n+1, *K)` and their matrices, scaled."""
-    dtype = net.layers[0].weight.dtype
-    matrices = net.matrices(0)
-    z = net.features(jnp.asarray(offset_coordinates(kernel, dim), dtype))
-    return z, matrices / math.sqrt(kernel**dim * matrices.shape[-1])
-
-
-def _real_times_complex(a: Float[Array, "o i"], b: Complex[Array, "i *k"]) -> Complex[Array, "o *k"]:
-    """`a @ b` without multiplying by the zero imaginary part of `a`."""
-    stacked = jnp.concatenate([b.real, b.imag], axis=-1)
-    real, imag = jnp.split(jnp.tensordot(a, stacked, axes=1), 2, axis=-1)
-    return jax.lax.complex(real, imag)

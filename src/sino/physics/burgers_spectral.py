@@ -31,6 +31,10 @@ class SpectralBurgers(AbstractSolver):
         advanced = ssp_rk3(lambda v, s: self._spectral_tendency(v, source, s), rfft(u), t, self.dt)
         return irfft(advanced, self.grid.n)
 
+    def constrain(self, u: State) -> State:
+        """Any field will do."""
+        return u
+
     def _spectral_tendency(self, u_hat: Spectrum, source: Source | None, t: Time) -> Spectrum:
         diffusion = jnp.asarray(self.viscosity * laplacian_symbol(self.grid), u_hat.dtype)[None]
         return advection_and_source(u_hat, self.grid, self.dealias, source, t) + diffusion * u_hat

@@ -49,7 +49,7 @@ def random_phases(seed: int, grid: Grid, peak: float = 10.0) -> Float[np.ndarray
     return np.fft.irfft(spectrum, n)[None]
 
 
-def sine_forcing(seed: int, length: float) -> SineForcing:
+def sine_forcing(seed: int, length: float, cell_average: bool = False) -> SineForcing:
     """Twenty travelling waves: `A` in (-1/2, 1/2), `omega` in (-2/5, 2/5), `l` in {3, 4, 5, 6}, any phase."""
     with jax.enable_x64(True):
         keys = jax.random.split(jax.random.PRNGKey(seed), 4)
@@ -59,7 +59,7 @@ def sine_forcing(seed: int, length: float) -> SineForcing:
             jax.random.randint(keys[2], (20,), 3, 7).astype(float),
             jax.random.uniform(keys[3], (20,), maxval=2 * np.pi),
         )
-        return SineForcing(*(np.asarray(d) for d in draws), length=length)
+        return SineForcing(*(np.asarray(d) for d in draws), length=length, cell_average=cell_average)
 
 
 def filtered_velocity(seed: int, grid: Grid, max_speed: float, peak: float = 3.0) -> Float[np.ndarray, "2 x y"]:

@@ -38,6 +38,10 @@ class FiniteVolumeNavierStokes(AbstractSolver):
         increment = solenoidal(change, self.grid, diffusion=self.dt * self.viscosity)
         return u + increment + relax_divergence(u, self.grid)
 
+    def constrain(self, u: State) -> State:
+        """The part free of divergence."""
+        return project(u, self.grid)
+
     def _rate(self, u: State, source: Source | None, t: Time) -> State:
         dudt = transport(u, self.grid, self.dt, self.viscosity)
         return dudt if source is None else dudt + source(u, t)

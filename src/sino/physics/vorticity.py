@@ -38,6 +38,10 @@ class SpectralNavierStokes(AbstractSolver):
         """One step of ETDRK4. For many steps without a source, stay in Fourier space with `spectral_step`."""
         return self.from_spectrum(self.spectral_step(self.to_spectrum(u), source, t))
 
+    def constrain(self, u: State) -> State:
+        """The part free of divergence, as the spectrum sees it."""
+        return self.from_spectrum(self.to_spectrum(u))
+
     def spectral_step(self, w: Spectrum, source: Source | None, t: Time) -> Spectrum:
         """`step` on the spectrum that `to_spectrum` makes."""
         integrator = etdrk4(self.viscosity * laplacian_symbol(self.grid), self.dt, w.dtype)

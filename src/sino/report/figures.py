@@ -122,3 +122,25 @@ def _spectra(ax: Axes, fields: Mapping[str, np.ndarray]) -> None:
         ax.loglog(wavenumber[within], np.maximum(energy[within], 1e-16), style, label=label)
     ax.set(xlabel="wavenumber index", ylabel="energy", title="energy spectrum of the last frame")
     ax.legend()
+
+
+def training_curves(
+    losses: Mapping[str, tuple[np.ndarray, np.ndarray]],
+    errors: Mapping[str, tuple[np.ndarray, np.ndarray]],
+    title: str = "",
+) -> Figure:
+    """Left: loss of every update. Right: errors of rollouts during the training. Pairs of updates and values."""
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(9, 3), layout="constrained")
+        left, right = figure.subplots(1, 2)
+        for label, (updates, values) in losses.items():
+            left.plot(updates, values, linewidth=0.6, label=label)
+        left.set(xlabel="update", ylabel="loss", title="loss")
+        for label, (updates, values) in errors.items():
+            right.plot(updates, values, marker=".", label=label)
+        right.set(xlabel="update", ylabel="mean squared error", title="rollouts beyond the training window")
+        right.set_yscale("log")
+        right.legend()
+        if title:
+            figure.suptitle(title, x=0.01, ha="left", fontsize=10)
+        return figure

@@ -1,0 +1,192 @@
+"""What `sino train` was asked for, checked before anything is written."""
+
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from sino.benchmarks import Benchmark, Scheme, benchmark
+from sino.cli.generation import generate
+from sino.cli.verbs import Generate, Train
+from sino.core.errors import UserError
+from sino.coupling.classical import CLASSICAL
+from sino.coupling.closure import measure_statistics
+from sino.data.store import Dataset, open_dataset
+from sino.data.well import Trajectories
+from sino.models import MODELS, build_model
+from sino.models.model import AbstractModel
+from sino.train.curriculum import Recipe, Stage, check_recipe, recipe_for
+from sino.train.loss import Reference
+from sino.train.run import Run
+from sino.train.session import Problem
+
+
+@dataclass(frozen=True)
+class TrainingPlan:
+    """A request that has been checked."""
+
+    benchmark: Benchmark
+    preset: str
+    schedule: str
+    coarse: int
+    scheme: Scheme
+    model: str
+    sizes: dict[str, Any]
+    seeds: tuple[int, ...]
+    recipe: Recipe
+    precision: str
+    dataset: Dataset
+    out: Path
+    memory: int | None
+    evaluate_every: int
+    tensorboard: bool
+
+    @property
+    def title(self) -> str:
+        """For people."""
+        return f"{self.model} on {self.benchmark.name}"
+
+    @property
+    def late(self) -> int:
+        """Frames after the training window."""
+        return self.benchmark.sizes.frames - self.benchmark.sizes.train_frames
+
+    def build(self, seed: int) -> AbstractModel:
+        """The untrained network of a seed."""
+        key = jax.random.PRNGKey(seed)
+        return build_model(self.model, dim=self.benchmark.dim, key=key, dtype=self.precision, **self.sizes)
+
+    def configuration(self, seed: int) -> dict[str, Any]:
+        """What determines a run."""
+        wanted = {str(self.coarse)}
+        shards = [s for s in self.dataset.manifest["shards"] if s["resolution"] in wanted]
+        s = self.benchmark.sizes
+        used = set(s.train) | set(s.validation) | set(s.test)
+        return {
+            "benchmark": self.benchmark.name,
+            "preset": self.preset,
+            "coarse": self.coarse,
+            "scheme": self.scheme,
+            "model": self.model,
+            "sizes": self.sizes,
+            "seed": seed,
+            "schedule": self.schedule,
+            "precision": self.precision,
+            "evaluate_every": self.evaluate_every,
+            "recipe": asdict(self.recipe),
+            "data": {shard["file"]: shard["sha256"] for shard in shards if used & set(shard["seeds"])},
+        }
+
+    def seeds_of(self, runs: list[Run]) -> list[int]:
+        """The seeds that belong to some of the runs."""
+        return [seed for seed in self.seeds if self.out / f"seed-{seed}" in {run.path for run in runs}]
+
+
+def make_training_plan(options: Train) -> TrainingPlan:
+    """Check a request. Nothing is written, but data that nobody made yet are generated."""
+    b = benchmark(options.benchmark, options.preset)
+    if options.model not in (*MODELS, *CLASSICAL):
+        build_model(options.model, dim=b.dim, key=jax.random.PRNGKey(0))  # raises, with the nearest name
+    if options.model == "smagorinsky" and b.dim != 2:
+        raise UserError("smagorinsky is a closure for two-dimensional flow; in one dimension take hyperviscosity")
+    if len(set(options.seeds)) != len(options.seeds) or not options.seeds:
+        raise UserError("--seeds must name at least one seed, and each only once")
+    if options.epochs_scale <= 0:
+        raise UserError(f"--epochs-scale must be positive, not {options.epochs_scale}")
+    if options.evaluate_every is not None and options.evaluate_every < 1:
+        raise UserError(f"--evaluate-every must be at least 1, not {options.evaluate_every}")
+    recipe = _recipe(options, b)
+    sizes = {name: _number(text) for name, text in options.sizes.items()}
+    if options.model in MODELS:
+        eqx.filter_eval_shape(build_model, options.model, dim=b.dim, key=jax.random.PRNGKey(0), **sizes)
+    elif sizes:
+        raise UserError(f"{options.model} has no sizes")
+    name = options.benchmark if options.preset == "paper" else f"{options.benchmark}-{options.preset}"
+    folder = options.model if options.schedule == "ours" else f"{options.model}-{options.schedule}"
+    coarse = options.coarse or b.sizes.coarse
+    return TrainingPlan(
+        benchmark=b,
+        preset=options.preset,
+        schedule=options.schedule,
+        coarse=coarse,
+        scheme=options.scheme,
+        model=options.model,
+        sizes=sizes,
+        seeds=options.seeds,
+        recipe=recipe,
+        precision=options.precision,
+        dataset=_dataset(options, b, name, coarse),
+        out=options.out or Path("runs") / name / folder,
+        memory=None if options.memory is None else int(options.memory * 1e9),
+        evaluate_every=options.evaluate_every or max(1, recipe.epochs // 30),
+        tensorboard=options.tensorboard,
+    )
+
+
+def load_problem(plan: TrainingPlan) -> Problem:
+    """Read the data and measure its statistics."""
+    b, s = plan.benchmark, plan.benchmark.sizes
+    solver = b.scheme_variant(plan.scheme).solver(plan.coarse)
+    whole = plan.dataset.load(plan.coarse, s.train)
+    window = replace(whole, frames=whole.frames[:, : s.train_frames + 1])
+    train = _reference(plan, window)
+    stats = measure_statistics(
+        solver, train.frames, train.forcing, t0=train.t0, substeps=train.substeps, out_scale=plan.recipe.out_scale
+    )
+    judges = {
+        "paper": _reference(plan, whole),
+        "validation": _reference(plan, plan.dataset.load(plan.coarse, s.validation)),
+    }
+    test = _reference(plan, plan.dataset.load(plan.coarse, s.test))
+    return Problem(solver, stats, train, judges, test, whole.seeds, s.train_frames + 1)
+
+
+def _reference(plan: TrainingPlan, data: Trajectories) -> Reference:
+    b = plan.benchmark.scheme_variant(plan.scheme)
+    forcing = jax.tree.map(lambda leaf: jnp.asarray(leaf, plan.precision), b.forcings(list(data.seeds)))
+    return Reference(jnp.asarray(data.frames, plan.precision), forcing, b.start, b.substeps(plan.coarse))
+
+
+def _recipe(options: Train, b: Benchmark) -> Recipe:
+    """The schedule's recipe, with what the user set."""
+    s = b.sizes
+    recipe = recipe_for(options.schedule, s.train_frames, len(s.train), b.weight_decay)
+    names = {field.name for field in fields(Recipe)} - {"stages"}
+    given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
+    stages = recipe.stages if options.stages is None else tuple(Stage(*stage) for stage in options.stages)
+    stages = tuple(Stage(k, max(1, round(options.epochs_scale * epochs))) for k, epochs in stages)
+    recipe = replace(recipe, stages=stages, **given)
+    check_recipe(recipe, s.train_frames)
+    return recipe
+
+
+def _dataset(options: Train, b: Benchmark, name: str, coarse: int) -> Dataset:
+    """The dataset, generated if it is the default one and not there; it must be of this flow at these sizes."""
+    path = options.data or Path("data") / name
+    if options.data is None and not (path / "manifest.json").is_file():
+        print(f"{path} is not there yet: generating it")
+        generate(Generate(options.benchmark, preset=options.preset, coarse=() if coarse is None else (coarse,)))
+    dataset = open_dataset(path)
+    stored = dataset.manifest["configuration"]
+    wanted = {key: value for key, value in b.describe().items() if key != "precision"} | {"frames": b.sizes.frames}
+    differences = [
+        f"{key} is {stored.get(key)!r} there and {value!r} here"
+        for key, value in wanted.items()
+        if stored.get(key) != value
+    ]
+    if differences:
+        raise UserError(f"{path} is another dataset: {'; '.join(differences)}; give the right one with --data")
+    return dataset
+
+
+def _number(text: Any) -> Any:
+    """`16`, `0.1`, `both`: what a size may be."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except (TypeError, ValueError):
+            continue
+    return text

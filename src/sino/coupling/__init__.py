@@ -1,0 +1,1 @@
+"""Closures, and solvers that carry one."""

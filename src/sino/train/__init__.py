@@ -1,0 +1,1 @@
+"""Training in the loop: rollouts through the solver, schedules, and runs that survive."""

@@ -1,0 +1,125 @@
+"""Rollout losses: errors of a batch of windows, frame by frame, and two ways to make one number of them."""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from sino.core.rollout import repeat, scan_in_chunks
+from sino.coupling.closure import Closure
+from sino.coupling.hybrid import Coupling, hybrid_step
+from sino.physics.solver import AbstractSolver, Source
+from sino.train.curriculum import Gradient, Loss
+
+
+class Reference(eqx.Module):
+    """Trajectories to learn from or to compare with: frames of the reference solution on the solver's grid.
+
+    `forcing` is a source whose array leaves have a leading axis over trajectories; `t0` is the time of frame 0, and
+    `substeps` the steps of the solver per frame.
+    """
+
+    frames: Float[Array, "b t c *n"]
+    forcing: Source | None
+    t0: float = eqx.field(static=True)
+    substeps: int = eqx.field(static=True, default=1)
+
+    def __len__(self) -> int:
+        return self.frames.shape[0]
+
+
+class Segments(NamedTuple):
+    """Initial states and targets of a batch, gathered from the data; time leads, for the scan."""
+
+    targets: Float[Array, "t_plus_1 b c *n"]
+    forcing: Source | None
+    starts: Int[Array, " b"]
+
+
+def gather(data: Reference, rows: Int[Array, " b"], starts: Int[Array, " b"], frames: int) -> Segments:
+    """Frames `start..start + frames` of the chosen trajectories. Past the end of the data the last frame repeats."""
+    index = jnp.minimum(starts[None, :] + jnp.arange(frames + 1)[:, None], data.frames.shape[1] - 1)
+    forcing = jax.tree.map(lambda leaf: leaf[rows], data.forcing)
+    return Segments(data.frames[rows[None, :], index], forcing, starts)
+
+
+def rollout_errors(
+    solver: AbstractSolver,
+    closure: Closure | None,
+    data: Reference,
+    segments: Segments,
+    *,
+    noise: Float[Array, "b c *n"] | None = None,
+    count: Any = None,
+    chunk: int = 1,
+    recompute: bool = False,
+    coupling: Coupling = "frozen",
+    gradient: Gradient = "full",
+) -> Float[Array, "t_plus_1 b"]:
+    """Mean squared error over cells and components, for frames `0..` of every window.
+
+    `count` frames are computed (all by default), in chunks; the others are zero. `noise` is added to the initial state,
+    which then is constrained to what the solver may start from. `gradient`: `full` goes back through the whole rollout;
+    `stopped` is the same rollout with the gradient stopped at the start of every frame; `one-step` starts every frame
+    from the reference.
+    """
+    tau = None if closure is None else closure.prepare(solver.grid.n)
+    u0 = segments.targets[0]
+    if noise is not None:
+        u0 = jax.vmap(solver.constrain)(u0 + noise)
+
+    def advance(u, forcing, i):
+        step = hybrid_step(solver, tau, t0=data.t0, forcing=forcing, coupling=coupling)
+        return repeat(step, data.substeps)(u, i)
+
+    def body(u, item):
+        frame, before, target = item
+        if gradient == "stopped":
+            u = jax.lax.stop_gradient(u)
+        if gradient == "one-step":
+            u = before
+        u = jax.vmap(advance)(u, segments.forcing, data.substeps * (segments.starts + frame))
+        return u, _mean_square(u - target)
+
+    frames = len(segments.targets) - 1
+    items = (jnp.arange(frames), segments.targets[:-1], segments.targets[1:])
+    _, errors = scan_in_chunks(body, u0, items, chunk=chunk, count=count, recompute=recompute)
+    return jnp.concatenate([_mean_square(u0 - segments.targets[0])[None], errors])
+
+
+def weighted_loss(errors: Float[Array, "t_plus_1 b"], weights: Float[Array, " b"], count: Any, kind: Loss) -> Array:
+    """Sum over trajectories of `weights` times their loss; divide by the sum of the weights for the mean.
+
+    `mse` is the paper's: the mean over frames `0..count`, the initial one included. `log` is the logarithm of the mean
+    over frames `1..count`: trajectories and lengths of every size of error then weigh alike.
+    """
+    count = jnp.asarray(count, errors.dtype)
+    if kind == "mse":
+        return (weights * errors.sum(axis=0)).sum() / (count + 1)
+    mean = errors[1:].sum(axis=0) / count
+    return (weights * jnp.log(mean + jnp.finfo(mean.dtype).tiny)).sum()
+
+
+def error_alone(solver: AbstractSolver, data: Reference, frames: int) -> float:
+    """Root mean square of the error of the solver without a closure over windows of so many frames, spread evenly.
+
+    Windows in which the solver alone blows up do not count; if it always does, 0.
+    """
+    rows = jnp.arange(len(data), dtype=jnp.int32)
+    starts = jnp.linspace(0, data.frames.shape[1] - 1 - frames, len(data)).astype(jnp.int32)
+    errors = jax.jit(lambda data: rollout_errors(solver, None, data, gather(data, rows, starts, frames)))(data)
+    means = errors[1:].mean(axis=0)
+    finite = jnp.isfinite(means)
+    return float(jnp.sqrt(jnp.where(finite, means, 0).sum() / jnp.maximum(finite.sum(), 1)))
+
+
+def first_failure(errors: Float[Array, "t_plus_1 b"]) -> tuple[Bool[Array, " b"], Int[Array, " b"]]:
+    """Which windows went non-finite, and at which frame."""
+    bad = ~jnp.isfinite(errors)
+    return bad.any(axis=0), jnp.argmax(bad, axis=0)
+
+
+def _mean_square(difference: Float[Array, "b c *n"]) -> Float[Array, " b"]:
+    return jnp.square(difference).mean(axis=tuple(range(1, difference.ndim)))

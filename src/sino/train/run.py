@@ -1,0 +1,235 @@
+"""A run: one folder per benchmark, network and seed.
+
+RUN/config.json             what was asked for, fully resolved, with versions and the data's hash
+RUN/metrics.jsonl           one line per update, evaluation and event
+RUN/checkpoints/last/       state to go on from        (previous/: the one before)
+RUN/checkpoints/best/       weights that the validation trajectories chose
+RUN/checkpoints/selected/   weights that the paper's rule chose: best on the test window of the training set
+RUN/results.json            errors, when the run has ended
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from sino.benchmarks import benchmark
+from sino.core.errors import UserError
+from sino.core.files import named_leaves, write_atomically, write_json
+from sino.core.provenance import git_commit, provenance
+from sino.coupling.classical import CLASSICAL, build_classical
+from sino.coupling.closure import Closure, Statistics
+from sino.models import build_model
+from sino.train import checkpoint
+from sino.train.update import State
+
+FORMAT_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run folder. Nothing is read or written before it is asked for."""
+
+    path: Path
+
+    @property
+    def config_file(self) -> Path:
+        """What was asked for."""
+        return self.path / "config.json"
+
+    @property
+    def metrics_file(self) -> Path:
+        """One line per update, evaluation and event."""
+        return self.path / "metrics.jsonl"
+
+    @property
+    def results_file(self) -> Path:
+        """Written when the run has ended."""
+        return self.path / "results.json"
+
+    def checkpoint(self, name: str) -> Path:
+        """Folder of `last`, `previous`, `best` or `selected`."""
+        return self.path / "checkpoints" / name
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run has come to its end."""
+        return self.results_file.is_file()
+
+    def start(self, configuration: Mapping[str, Any]) -> None:
+        """Claim the folder for a configuration, or refuse, showing the difference, if it holds another one's run."""
+        if not self.config_file.exists():
+            if self.path.exists() and any(self.path.iterdir()):
+                raise UserError(f"{self.path} is not empty and holds no run; give another folder with --out")
+            self.path.mkdir(parents=True, exist_ok=True)
+            stamp = {"format_version": FORMAT_VERSION, "provenance": provenance() | {"commit": git_commit()}}
+            write_json(self.config_file, stamp | {"configuration": configuration})
+            return
+        stored, asked = _flat(self.configuration()), _flat(json.loads(json.dumps(configuration)))
+        differences = [
+            f"{key} is {stored.get(key)!r} there and {asked.get(key)!r} here"
+            for key in sorted(stored.keys() | asked.keys())
+            if stored.get(key) != asked.get(key)
+        ]
+        if differences:
+            raise UserError(
+                f"{self.path} holds another configuration's run: {'; '.join(differences[:8])}; give another --out"
+            )
+
+    def configuration(self) -> dict[str, Any]:
+        """What the run was asked for."""
+        if not self.config_file.is_file():
+            raise UserError(f"{self.path} is not a run: it has no config.json")
+        config = checkpoint.read_json(self.config_file, FORMAT_VERSION)
+        if not isinstance(config.get("configuration"), dict):
+            raise UserError(f"{self.config_file} is damaged: it holds no configuration")
+        return config["configuration"]
+
+    def saved_updates(self) -> dict[int, str]:
+        """The updates at which a checkpoint to go on from was saved, by name; an unreadable one is an error."""
+        found = {}
+        for name in ("last", "previous"):
+            folder = self.checkpoint(name)
+            if folder.is_dir():
+                try:
+                    found.setdefault(int(checkpoint.read_facts(folder)["update"]), name)
+                except (UserError, KeyError, TypeError, ValueError) as error:
+                    raise UserError(self.advice(name, error)) from error
+        return found
+
+    def advice(self, name: str, error: Exception) -> str:
+        """What to say of a damaged checkpoint: which it is, and what there is to go on from."""
+        message = f"{self.checkpoint(name)} cannot be used ({error})"
+        other = self.checkpoint("previous")
+        if name != "last" or not other.is_dir():
+            return f"{message}; delete {self.path} to begin again"
+        try:
+            update = checkpoint.read_facts(other)["update"]
+        except (UserError, KeyError):
+            return f"{message}, nor can the one before it; delete {self.path} to begin again"
+        return f"{message}; delete that folder to go on from the one before it, at update {update}"
+
+    def save(self, state: State, facts: Mapping[str, Any]) -> None:
+        """Write a checkpoint to go on from; the last one becomes the previous one."""
+        checkpoint.save(self.checkpoint("last"), state, dict(facts), keep=self.checkpoint("previous"))
+
+    def load(self, name: str, like: State) -> tuple[State, dict[str, Any]]:
+        """Read a checkpoint to go on from."""
+        folder = self.checkpoint(name)
+        try:
+            return checkpoint.load(folder, like), checkpoint.read_facts(folder)
+        except UserError as error:
+            raise UserError(self.advice(name, error)) from error
+
+    def load_closure(self, name: str, like: Closure) -> Closure:
+        """Read weights and statistics."""
+        return checkpoint.load(self.checkpoint(name), like)
+
+    def save_closure(self, name: str, closure: Closure, facts: Mapping[str, Any]) -> None:
+        """Write weights and statistics."""
+        checkpoint.save(self.checkpoint(name), closure, dict(facts))
+
+    def cut_metrics(self, update: int) -> None:
+        """Drop the lines that came after an update, and a last line that was cut short."""
+        if not self.metrics_file.is_file():
+            return
+        lines = [line for line in self.metrics(tolerate_last=True) if line["update"] <= update]
+        text = "".join(json.dumps(line) + "\n" for line in lines)
+        write_atomically(self.metrics_file, lambda temporary: temporary.write_text(text))
+
+    def append_metrics(self, lines: Iterable[Mapping[str, Any]]) -> None:
+        """Add lines; numbers that are not finite are written as null."""
+        with self.metrics_file.open("a") as file:
+            for line in lines:
+                file.write(json.dumps(plain(line), allow_nan=False) + "\n")
+
+    def metrics(self, tolerate_last: bool = False) -> list[dict[str, Any]]:
+        """All lines."""
+        lines = self.metrics_file.read_text().splitlines() if self.metrics_file.is_file() else []
+        parsed = []
+        for number, line in enumerate(lines, start=1):
+            try:
+                value = json.loads(line)
+                parsed.append(value | {"update": int(value["update"])})
+            except (ValueError, KeyError, TypeError) as error:
+                if tolerate_last and number == len(lines):
+                    return parsed
+                raise UserError(f"{self.metrics_file} is damaged at line {number}") from error
+        return parsed
+
+
+def load_closure(path: str | Path, checkpoint_name: str | None = None) -> Closure:
+    """The trained closure of a run folder: by default the one that validation chose, else the last.
+
+    `closure(u)` is the tendency of a state `(c, *n)` on a grid of any size; `closure.prepare(n)` computes the kernels
+    once and returns a pure function. Loading runs no code from the file.
+    """
+    run = Run(Path(path))
+    if not run.path.is_dir():
+        raise UserError(f"{run.path} is not a run: there is no such folder")
+    configuration = run.configuration()
+    names = [checkpoint_name] if checkpoint_name else ["best", "selected", "final"]
+    folders = [run.checkpoint(name) for name in names]
+    folder = next((folder for folder in folders if folder.is_dir()), None)
+    if folder is None:
+        raise UserError(f"{run.path} has no finished weights in {' or '.join(str(f) for f in folders)}")
+    closure = run.load_closure(folder.name, closure_skeleton(configuration))
+    if not all(np.isfinite(leaf).all() for leaf in named_leaves(closure).values()):
+        raise UserError(f"{folder} holds weights that are not finite")
+    return closure
+
+
+def closure_skeleton(configuration: Mapping[str, Any]) -> Closure:
+    """The shapes of a run's closure, without its numbers."""
+    try:
+        b = benchmark(configuration["benchmark"], configuration["preset"])
+        name, dtype = configuration["model"], jnp.dtype(configuration["precision"])
+        sizes, zero_mean = configuration["sizes"], bool(configuration["recipe"]["zero_mean"])
+        channels = len(b.offsets)
+    except (KeyError, TypeError) as error:
+        raise UserError(f"the run's config.json is damaged: {type(error).__name__} {error}") from error
+
+    def build() -> Closure:
+        if name in CLASSICAL:
+            return build_classical(name, jnp.ones((), dtype), channels, b.length)
+        model = build_model(name, dim=b.dim, key=jax.random.PRNGKey(0), dtype=dtype, **sizes)
+        one = jnp.ones((), dtype)
+        return Closure(model, Statistics(jnp.zeros(channels, dtype), one, one), zero_mean)
+
+    return eqx.filter_eval_shape(build)
+
+
+def one_seed(stacked: Any, position: int) -> Any:
+    """The part of a stacked pytree that belongs to one seed."""
+    return jax.tree.map(lambda leaf: leaf[position], stacked)
+
+
+def stack_seeds(parts: list[Any]) -> Any:
+    """Stack what several seeds hold, along a new leading axis."""
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *parts)
+
+
+def _flat(value: Any, prefix: str = "") -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        return {prefix: value}
+    flat: dict[str, Any] = {}
+    for key, item in value.items():
+        flat |= _flat(item, f"{prefix}.{key}" if prefix else str(key))
+    return flat
+
+
+def plain(value: Any) -> Any:
+    """For JSON: NumPy scalars as Python ones, what is not finite as None."""
+    if isinstance(value, Mapping):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, (np.generic, np.ndarray, jax.Array)):
+        value = value.item()
+    return None if isinstance(value, float) and not np.isfinite(value) else value
