@@ -8,7 +8,7 @@ from jaxtyping import Array, Complex, Float
 
 from sino.core.errors import UserError
 from sino.core.fourier import rfft
-from sino.models.layers import ACTIVATIONS, MLP, Key, Linear, real_irfft, with_coordinates
+from sino.models.layers import ACTIVATIONS, MLP, OUT_STD, Key, Linear, real_irfft, with_coordinates
 from sino.models.model import AbstractModel, Operator
 
 
@@ -87,7 +87,7 @@ class AMFNO(AbstractModel):
             for layer_key in keys[:depth]
         )
         self.pointwise = tuple(MLP((d, mlp_width or 4 * d, d), "gelu", key=k) for k in keys[depth:])
-        self.head = MLP((d, *hidden, co), "gelu", key=head_key, last_std=0.01)
+        self.head = MLP((d, *hidden, co), "gelu", key=head_key, last_std=OUT_STD)
 
     def prepare(self, n: tuple[int, ...]) -> Operator:
         """Write the kernels of every layer, `(d, d, *k)` on the half spectrum of the grid."""

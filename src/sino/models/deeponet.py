@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 
 from sino.core.errors import UserError
 from sino.core.fourier import irfft, rfft, truncate
-from sino.models.layers import MLP, Key
+from sino.models.layers import MLP, OUT_STD, Key
 from sino.models.model import AbstractModel, Operator
 
 
@@ -19,7 +19,7 @@ class DeepONet(AbstractModel):
 
     Branch and trunk are tanh networks of four linear layers (no tanh after the last), width 32, with `features` = 32
     outputs each, split into equal groups, one per output channel. The trunk sees `[x/L, 1, cos 2πm x/L, sin 2πm x/L]`
-    for `m = 1 .. 4` and every axis: 10 numbers in 1D, 19 in 2D. The last branch layer starts with deviation 0.01.
+    for `m = 1 .. 4` and every axis: 10 numbers in 1D, 19 in 2D. The last branch layer starts small.
 
     With 256 sensors in 1D it has 14,913 parameters, with 64 × 64 in 2D 269,153. The counts are followed where the prose
     differs: it speaks of 32 and 32 × 32 sensors and of 9 features in 1D. The split of the 32 features between two
@@ -63,7 +63,7 @@ class DeepONet(AbstractModel):
         self.sensors = sensors or {1: (256,), 2: (64, 64)}[dim]
         self.channels_out = co
         self.harmonics = 4 if harmonics is None else harmonics
-        self.branch = MLP((ci * math.prod(self.sensors), *inner, p), "tanh", key=branch_key, last_std=0.01)
+        self.branch = MLP((ci * math.prod(self.sensors), *inner, p), "tanh", key=branch_key, last_std=OUT_STD)
         self.trunk = MLP((1 + dim * (1 + 2 * self.harmonics), *inner, p), "tanh", key=trunk_key)
         self.bias = jnp.zeros((), jnp.float32)
 

@@ -7,7 +7,7 @@ from jaxtyping import Array, Float
 
 from sino.core.errors import UserError
 from sino.core.fourier import rfft
-from sino.models.layers import ACTIVATIONS, MLP, ComplexWeight, Key, Linear, real_irfft, with_coordinates
+from sino.models.layers import ACTIVATIONS, MLP, OUT_STD, ComplexWeight, Key, Linear, real_irfft, with_coordinates
 from sino.models.model import AbstractModel, Operator
 
 
@@ -53,7 +53,7 @@ class FNO(AbstractModel):
     | 1D | 1 → 16 | 2 | 16 | 16 → 128 → 1, GELU | 11,073 |
     | 2D | 2 + 2 coordinates → 32 | 4 | 16 × 16, two blocks | 32 → 128 → 2, GELU | 2,106,018 |
 
-    The last linear layer starts with standard deviation 0.01. In 1D the paper's prose appends the coordinate, but its
+    The last linear layer starts small. In 1D the paper's prose appends the coordinate, but its
     count is that of a biased lift from one channel: no coordinate, which `coordinates=True` puts back.
 
     Any grid is accepted; `SpectralConv` says what becomes of modes that it lacks. Without coordinates the network
@@ -93,7 +93,7 @@ class FNO(AbstractModel):
         self.lift = Linear(ci + dim * self.coordinates, d, key=lift_key)
         self.spectral = tuple(SpectralConv(d, d, modes or (16,) * dim, key=k) for k in keys[:depth])
         self.pointwise = tuple(Linear(d, d, key=k) for k in keys[depth:])
-        self.head = MLP((d, hidden or 128, co), "gelu", key=head_key, last_std=0.01)
+        self.head = MLP((d, hidden or 128, co), "gelu", key=head_key, last_std=OUT_STD)
 
     def prepare(self, n: tuple[int, ...]) -> Operator:
         """Nothing depends on the grid: the network itself."""

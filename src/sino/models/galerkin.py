@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from sino.core.errors import UserError
-from sino.models.layers import MLP, Key, LayerNorm, Linear
+from sino.models.layers import MLP, OUT_STD, Key, LayerNorm, Linear
 from sino.models.model import AbstractModel, Operator
 
 
@@ -101,7 +101,7 @@ class GalerkinTransformer(AbstractModel):
         lift_key, regressor_key, *keys = jax.random.split(key, 2 + depth)
         self.lift = Linear(channels_in, width, key=lift_key)
         self.layers = tuple(GalerkinLayer(width, heads, hidden, key=k) for k in keys)
-        self.regressor = MLP((width, width, channels_out), "relu", key=regressor_key, last_std=0.01)
+        self.regressor = MLP((width, width, channels_out), "relu", key=regressor_key, last_std=OUT_STD)
 
     def prepare(self, n: tuple[int, ...]) -> Operator:
         """Nothing depends on the grid."""

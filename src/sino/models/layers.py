@@ -16,6 +16,11 @@ from sino.core.fourier import irfft
 Key = PRNGKeyArray | Array
 
 
+OUT_STD = 1e-3
+"""Deviation of the last layer's weights at the start. The paper has 0.01, from which an untrained closure already
+spoils a rollout of a thousand steps."""
+
+
 def uniform_by_fan_in(key: Key, shape: tuple[int, ...], fan_in: int) -> Float[Array, "..."]:
     """Uniform in `±1/sqrt(fan_in)`: the usual plain initialisation of linear layers and convolutions."""
     bound = 1 / math.sqrt(fan_in)

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from sino.core.errors import UserError
-from sino.models.layers import ACTIVATIONS, MLP, Key, LayerNorm, Linear, coordinates
+from sino.models.layers import ACTIVATIONS, MLP, OUT_STD, Key, LayerNorm, Linear, coordinates
 from sino.models.model import AbstractModel, Operator
 
 MIN_FREQUENCY = 1 / 64
@@ -135,7 +135,7 @@ class OFormer(AbstractModel):
         self.query = Linear(dim, width, key=query_key)
         self.cross = RotaryAttention(width, heads, dim, (True, True, True), key=cross_key)
         self.layers = tuple(Propagator(width, heads, dim, key=k) for k in keys)
-        self.decoder = Linear(width, channels_out, key=decoder_key, std=0.01)
+        self.decoder = Linear(width, channels_out, key=decoder_key, std=OUT_STD)
 
     def prepare(self, n: tuple[int, ...]) -> Operator:
         """The features of the query points, and cosines and sines of all angles."""

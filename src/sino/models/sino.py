@@ -23,7 +23,7 @@ from sino.models.generated import (
     spatial_operator,
 )
 from sino.models.hypernetwork import Hypernetwork, Initialisation, box, make_live, offset_coordinates
-from sino.models.layers import Key, Linear
+from sino.models.layers import OUT_STD, Key, Linear
 from sino.models.model import AbstractModel
 
 Branch = Literal["both", "frequency", "spatial"]
@@ -85,7 +85,7 @@ class SINO(AbstractModel):
         channels_in, channels_out = channels_in or dim, channels_out or dim
         std = 1 / math.sqrt(channels_in) if initialisation == "live" else None
         self.lift = Linear(channels_in, width, key=lift_key, std=std)
-        self.out = Linear(width, channels_out, key=out_key, std=0.01)
+        self.out = Linear(width, channels_out, key=out_key, std=OUT_STD)
         self.residual = residual if residual is not None else (1.0 if dim == 1 else 0.1)
         self.blocks = tuple(
             Block(

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from sino.core.errors import UserError
-from sino.models.layers import MLP, Key, LayerNorm, Linear, with_coordinates
+from sino.models.layers import MLP, OUT_STD, Key, LayerNorm, Linear, with_coordinates
 from sino.models.model import AbstractModel, Operator
 
 TEMPERATURE = 0.5  # where a learned one starts; the value of a fixed one
@@ -132,7 +132,7 @@ class Transolver(AbstractModel):
         lift_key, head_key, *keys = jax.random.split(key, 2 + depth)
         self.lift = _mlp((channels_in + dim, *lift_hidden, width), key=lift_key)
         self.blocks = tuple(TransolverBlock(width, heads, slices, learn_temperature, key=k) for k in keys)
-        self.head = _mlp((width, 128, channels_out), key=head_key, last_std=0.01)
+        self.head = _mlp((width, 128, channels_out), key=head_key, last_std=OUT_STD)
 
     def prepare(self, n: tuple[int, ...]) -> Operator:
         """Nothing is worth computing beforehand."""

@@ -7,7 +7,7 @@ from jaxtyping import Array, Float
 
 from sino.core.errors import UserError
 from sino.models.fno import SpectralConv
-from sino.models.layers import ACTIVATIONS, MLP, Conv, ConvTranspose, Key, Linear, with_coordinates
+from sino.models.layers import ACTIVATIONS, MLP, OUT_STD, Conv, ConvTranspose, Key, Linear, with_coordinates
 from sino.models.model import AbstractModel, Operator
 
 
@@ -71,7 +71,7 @@ class UFNO(AbstractModel):
     | 1D | 1 → 16 | 0, 1 | 1 | 16 | 9 | 16 → 128 → 1, GELU | 26,017 |
     | 2D | 2 + 2 coordinates → 32 | 0 .. 3 | 2, 3 | 8 × 16, two blocks | 3 | 32 → 2 | 1,346,466 |
 
-    The last linear layer starts with standard deviation 0.01. Prose and count disagree, and the count is followed: in
+    The last linear layer starts small. Prose and count disagree, and the count is followed: in
     1D it has no coordinate (`coordinates=True` puts it back) and one halving (the prose also says "to N/4"; where the
     four convolutions stand is our choice, see `OneLevel`); in 2D it has half the stated modes, read as 16 `kx` in all,
     8 of each sign. The activation inside `U` is not stated; it is the original's.
@@ -120,7 +120,7 @@ class UFNO(AbstractModel):
         self.spectral = tuple(SpectralConv(d, d, modes, key=k) for k in keys[:depth])
         self.pointwise = tuple(Linear(d, d, key=k) for k in keys[depth : 2 * depth])
         self.refine = tuple(unet(d, kernel, key=k) if i >= start else None for i, k in enumerate(keys[2 * depth :]))
-        self.head = MLP((d, *hidden, co), "gelu", key=head_key, last_std=0.01)
+        self.head = MLP((d, *hidden, co), "gelu", key=head_key, last_std=OUT_STD)
 
     def prepare(self, n: tuple[int, ...]) -> Operator:
         """Nothing depends on the grid but its right size: the network itself."""

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from sino.core.errors import UserError
-from sino.models.layers import ACTIVATIONS, Conv, ConvTranspose, Key, Linear
+from sino.models.layers import ACTIVATIONS, OUT_STD, Conv, ConvTranspose, Key, Linear
 from sino.models.model import AbstractModel, Operator
 
 
@@ -31,7 +31,7 @@ class UNet(AbstractModel):
     `E`, `B`, `D` are two convolutions each, circular, kernel 9 (9 × 9 in 2D), ReLU after each; `pool` is the maximum
     over 2 points per axis; `U` is a transposed convolution with kernel and stride 2; `[., .]` joins channels. With
     `width` 4 they carry 4, 8, 16, 8, 4 channels: 7,077 parameters in 1D (1 channel in and out), 61,006 in 2D (2). The
-    last layer starts with standard deviation 0.01. Prose and count agree.
+    last layer starts small. Prose and count agree.
 
     Grids: every axis divisible by 4. Pooling leaves the symmetry under shifts by multiples of 4 points only.
 
@@ -64,7 +64,7 @@ class UNet(AbstractModel):
         self.bottleneck = DoubleConv(2 * d, 4 * d, k, dim, key=b)
         self.ups = (ConvTranspose(4 * d, 2 * d, 2, dim, key=u2), ConvTranspose(2 * d, d, 2, dim, key=u1))
         self.decoders = (DoubleConv(4 * d, 2 * d, k, dim, key=d2), DoubleConv(2 * d, d, k, dim, key=d1))
-        self.out = Linear(d, co, key=out_key, std=0.01)
+        self.out = Linear(d, co, key=out_key, std=OUT_STD)
 
     def prepare(self, n: tuple[int, ...]) -> Operator:
         """Nothing depends on the grid but its right size: the network itself."""
