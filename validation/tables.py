@@ -1,16 +1,22 @@
-"""The tables of docs/validation.md, made from results/validation. `python -m validation.tables` rewrites them."""
+"""The tables of the documentation, made from results/. `python -m validation.tables` rewrites them."""
 
 import json
 from pathlib import Path
 
+from validation import schedules
 from validation.record import RESULTS
 
-PAGE = Path(__file__).parent.parent / "docs" / "validation.md"
+DOCS = Path(__file__).parent.parent / "docs"
+PAGES = (DOCS / "validation.md", DOCS / "training.md")
+TRAINING = RESULTS.parent / "training"
 HEAD = "| benchmark | variant | cells | error | 95 % interval | median | trajectories | reference | paper |"
 
 
 def table(name: str) -> str:
     """The rows of one result file as Markdown, with where they come from."""
+    if name in ("schedules", "search"):
+        record = json.loads((TRAINING / f"{name}.json").read_text())
+        return schedules.table(record) if name == "schedules" else schedules.search_table(record)
     record = json.loads((RESULTS / f"{name}.json").read_text())
     lines = [HEAD, "|---|---|--:|--:|--:|--:|--:|--:|--:|"]
     for r in record["rows"]:
@@ -47,5 +53,6 @@ def _figure(value: float | None) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(render(PAGE.read_text()))
-    print(f"wrote {PAGE}")
+    for page in PAGES:
+        page.write_text(render(page.read_text()))
+        print(f"wrote {page}")

@@ -1,6 +1,8 @@
 """What one sees of a training: a table on a terminal, lines in a log."""
 
+import statistics
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -55,17 +57,19 @@ class Pace:
     """Solver steps per second, and the time that is left at that pace."""
 
     def __init__(self) -> None:
-        self.started, self.frames, self.left = time.monotonic(), 0, 0
+        self.last, self.left = time.monotonic(), 0
+        self.rates: deque[float] = deque(maxlen=50)
 
     def count(self, progress: Progress) -> None:
         """Take one more update into account."""
-        self.frames += progress.step.frames
-        self.left = progress.frames_left
+        now = time.monotonic()
+        self.rates.append(progress.step.frames / max(now - self.last, 1e-9))
+        self.last, self.left = now, progress.frames_left
 
     @property
     def per_second(self) -> float:
-        """Frames per second since the start, evaluations included."""
-        return self.frames / max(time.monotonic() - self.started, 1e-9)
+        """Frames per second of a typical recent update: compilation and evaluations do not disturb it."""
+        return statistics.median(self.rates)
 
     @property
     def remaining(self) -> str:

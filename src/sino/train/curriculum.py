@@ -89,8 +89,8 @@ class Recipe:
 
 
 OURS = Recipe(
-    stages=(Stage(20, 300), Stage(60, 800)),
-    learning_rate=1e-2,
+    stages=(Stage(20, 200), Stage(60, 250)),
+    learning_rate=5e-3,
     warmup=0.05,
     clip=1.0,
     loss="log",
