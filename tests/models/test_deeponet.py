@@ -10,6 +10,7 @@ import pytest
 
 from sino.core.errors import UserError
 from sino.models.deeponet import DeepONet
+from sino.models.layers import OUT_STD
 from sino.models.model import count_parameters
 
 
@@ -42,7 +43,7 @@ def harmonics(s):
 
 def test_last_layer_starts_small():
     model = eqx.filter_jit(DeepONet)(1, key=jax.random.key(0, impl="unsafe_rbg"))
-    assert model.branch.layers[-1].weight.std() == pytest.approx(0.01, rel=0.1)
+    assert model.branch.layers[-1].weight.std() == pytest.approx(OUT_STD, rel=0.1)
 
 
 @pytest.mark.parametrize(("dim", "count"), [(1, 14_913), (2, 269_153)])

@@ -11,7 +11,7 @@ import pytest
 
 from sino.core.errors import UserError
 from sino.models.fno import FNO, SpectralConv
-from sino.models.layers import ComplexWeight
+from sino.models.layers import OUT_STD, ComplexWeight
 from sino.models.model import count_parameters
 
 
@@ -102,7 +102,7 @@ def test_spectral_weights_start_uniform_and_small():
 
 def test_last_layer_starts_small():
     model = eqx.filter_jit(FNO)(1, key=jax.random.key(0, impl="unsafe_rbg"))
-    assert model.head.layers[-1].weight.std() == pytest.approx(0.01, rel=0.3)
+    assert model.head.layers[-1].weight.std() == pytest.approx(OUT_STD, rel=0.3)
 
 
 @pytest.mark.parametrize(("dim", "count"), [(1, 11_073), (2, 2_106_018)])

@@ -1,4 +1,4 @@
-"""SINO: factorised equals dense, kernels of low rank, real output, any grid, and a start with no dead unit."""
+"""SINO: all forms are one function, kernels of low rank, real output, any grid, and a start with no dead unit."""
 
 import equinox as eqx
 import jax
@@ -9,8 +9,9 @@ import pytest
 from sino.core.errors import UserError
 from sino.core.fourier import irfft, rfft
 from sino.models import build_model, count_parameters
+from sino.models.generated import DenseFilter, DenseKernel, Factorised
 from sino.models.hypernetwork import Hypernetwork, box, frequency_coordinates, make_live, offset_coordinates
-from sino.models.sino import SINO, DenseFilter, DenseKernel, Factorised
+from sino.models.sino import SINO, MergedSINO
 
 GRIDS = [(32,), (33,), (16, 18), (15, 16), (12, 13), (8, 6, 10)]
 
@@ -19,10 +20,10 @@ def double(model):
     return jax.tree.map(lambda leaf: leaf.astype(jnp.float64), model)
 
 
-def pair(dim, key, **sizes):
-    """The same network in both forms."""
+def pair(dim, key, forms=("factorised", "dense"), **sizes):
+    """The same network in several forms."""
     sizes = {"width": 4, "depth": 2, "kernel": 5 if dim == 3 else 9} | sizes
-    return tuple(SINO(dim, key=key, form=form, **sizes) for form in ("factorised", "dense"))
+    return tuple(SINO(dim, key=key, form=form, **sizes) for form in forms)
 
 
 def relative(a, b):
@@ -34,10 +35,9 @@ def quickly(function):
     return jax.jit(function, compiler_options={"xla_backend_optimization_level": 0})
 
 
-@pytest.mark.parametrize("n, branch", [(n, "both") for n in GRIDS] + [((32,), "frequency"), ((15, 16), "spatial")])
-def test_factorised_equals_dense_in_value_and_gradient(getkey, n, branch):
+def assert_equal_in_value_and_gradient(getkey, n, forms, **sizes):
     dim = len(n)
-    models = [double(model) for model in pair(dim, getkey(), branch=branch)]
+    models = [double(model) for model in pair(dim, getkey(), forms, **sizes)]
     x, w = jax.random.normal(getkey(), (dim, *n)), jax.random.normal(getkey(), (dim, *n))
 
     @quickly
@@ -50,17 +50,57 @@ def test_factorised_equals_dense_in_value_and_gradient(getkey, n, branch):
         assert relative(mine, other) < 1e-12
 
 
+@pytest.mark.parametrize("n, branch", [(n, "both") for n in GRIDS] + [((32,), "frequency"), ((15, 16), "spatial")])
+def test_factorised_equals_dense_in_value_and_gradient(getkey, n, branch):
+    assert_equal_in_value_and_gradient(getkey, n, ("factorised", "dense"), branch=branch)
+
+
+@pytest.mark.parametrize(
+    "n, sizes",
+    [
+        ((32,), {"depth": 1}),
+        ((33,), {"depth": 2}),
+        ((16,), {"depth": 3}),
+        ((32,), {"clip": 80.0, "depth": 3, "residual": 0.7}),
+        ((33,), {"branch": "frequency", "depth": 3}),
+        ((17,), {"branch": "spatial", "depth": 3}),
+        ((15, 16), {"depth": 3}),
+        ((8, 6, 10), {"depth": 2}),
+    ],
+    ids=str,
+)
+def test_merged_equals_dense_in_value_and_gradient(getkey, n, sizes):
+    assert_equal_in_value_and_gradient(getkey, n, ("merged", "dense"), **sizes)
+
+
+def test_merged_takes_other_numbers_of_channels(getkey):
+    key, x = getkey(), jax.random.normal(getkey(), (3, 16))
+    merged, dense = map(double, pair(1, key, ("merged", "dense"), channels_in=3, channels_out=2))
+    apply = quickly(lambda model, x: model(x))
+    assert apply(merged, x).shape == (2, 16) and relative(apply(merged, x), apply(dense, x)) < 1e-12
+
+
+def test_auto_is_merged(getkey):
+    key = getkey()
+    assert isinstance(eqx.filter_eval_shape(lambda: SINO(1, key=key, width=4).prepare((16,))), MergedSINO)
+
+
 @pytest.mark.parametrize("n", [(64,), (32, 32), (8, 6, 10)], ids=str)
-def test_factorised_equals_dense_in_float32(getkey, n):
-    factorised, dense = pair(len(n), getkey(), width=16)
+def test_the_forms_are_equal_in_float32(getkey, n):
+    factorised, dense, merged = pair(len(n), getkey(), ("factorised", "dense", "merged"), width=16)
     x = jax.random.normal(getkey(), (len(n), *n), jnp.float32)
-    assert factorised(x).dtype == jnp.float32
-    assert relative(factorised(x), dense(x)) < 1e-5
+    apply = quickly(lambda model, x: model(x))
+    expected = apply(dense, x)
+    for model in (factorised, merged):
+        assert apply(model, x).dtype == jnp.float32
+        assert relative(apply(model, x), expected) < 1e-5
 
 
-def test_the_form_is_chosen_by_size(getkey):
+def test_the_form_of_the_blocks_between_is_chosen_by_size(getkey):
     def forms(dim, n, **sizes):
-        block = SINO(dim, key=getkey(), width=4, **sizes).prepare(n).blocks[0]
+        key = getkey()
+        prepared = eqx.filter_eval_shape(lambda: SINO(dim, key=key, width=4, depth=3, **sizes).prepare(n))
+        (block,) = prepared.middle
         return type(block.frequency), type(block.spatial)
 
     assert forms(2, (16, 16)) == (Factorised, Factorised)
@@ -246,7 +286,7 @@ def test_the_start_is_small_and_the_residual_is_free(getkey):
     assert jnp.abs(SINO(1, key=key)(x)).max() < 0.5
     assert SINO(1, key=key).residual == 1.0 and SINO(2, key=key, width=4).residual == 0.1
     silent = SINO(1, key=key, residual=0.0)
-    np.testing.assert_allclose(silent(x), silent.out(silent.lift(x)), rtol=1e-6)
+    assert relative(silent(x), silent.out(silent.lift(x))) < 1e-5
 
 
 def test_offsets_are_normalised():

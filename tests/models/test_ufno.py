@@ -10,6 +10,7 @@ import pytest
 
 from sino.core.errors import UserError
 from sino.models.fno import FNO
+from sino.models.layers import OUT_STD
 from sino.models.model import count_parameters
 from sino.models.ufno import UFNO, OneLevel, ThreeLevels
 
@@ -83,7 +84,7 @@ def test_three_levels_by_hand():
 
 def test_last_layer_starts_small():
     model = eqx.filter_jit(UFNO)(1, key=jax.random.key(0, impl="unsafe_rbg"))
-    assert model.head.layers[-1].weight.std() == pytest.approx(0.01, rel=0.3)
+    assert model.head.layers[-1].weight.std() == pytest.approx(OUT_STD, rel=0.3)
 
 
 @pytest.mark.parametrize(("dim", "count", "refined"), [(1, 26_017, (1,)), (2, 1_346_466, (2, 3))])
