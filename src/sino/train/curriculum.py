@@ -89,8 +89,9 @@ class Recipe:
 
 
 OURS = Recipe(
-    stages=(Stage(20, 200), Stage(60, 250)),
+    stages=(Stage(20, 150), Stage(60, 450)),
     learning_rate=5e-3,
+    kernel_rate=4.0,
     warmup=0.05,
     clip=1.0,
     loss="log",
