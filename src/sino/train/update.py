@@ -177,7 +177,7 @@ def _loss(
 def _apply(recipe: Recipe, state: State, found, batch: Batch, turn: Turn) -> tuple[State, Report]:
     """Take the step of one seed, or go back."""
     loss, gradient, (bad, frame) = found
-    norm = optax.global_norm(gradient)
+    norm = optax.tree.norm(gradient)
     finite = jnp.isfinite(loss) & jnp.isfinite(norm)
     weights: Any = state.now.model
     directions, moments = optimiser(recipe).update(gradient, state.now.moments, weights)
