@@ -18,3 +18,19 @@ def getkey():
     """A source of fresh random keys, the same in every run."""
     counter = itertools.count()
     return lambda: jax.random.PRNGKey(next(counter))
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory):
+    """A tiny training of two seeds that has ended, made once. Copy it before you change it."""
+    from tiny_training import make_finished
+
+    return make_finished(tmp_path_factory.mktemp("tiny-training"))
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """Commands take data and compiled programs from earlier ones of the same process."""
+    from tiny_training import remember_programs
+
+    remember_programs(monkeypatch)

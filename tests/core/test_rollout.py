@@ -3,7 +3,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from sino.core.rollout import repeat, rollout
+from sino.core.rollout import repeat, rollout, scan_in_chunks
 
 
 def step(u, i):
@@ -118,3 +118,79 @@ def test_gradients_are_those_of_the_loop():
     gradients = jax.grad(rolled, argnums=(0, 1))(*arguments)
     assert_trees_close(gradients, jax.grad(unrolled, argnums=(0, 1))(*arguments))
     assert all(np.abs(g).min() > 1e-3 for g in gradients)
+
+
+LENGTH, CHUNK = 12, 3
+WEIGHTS = jnp.asarray(np.random.default_rng(2).normal(size=(LENGTH, 3)))
+
+
+def frame(parameter):
+    def body(u, x):
+        u = jnp.sin(parameter * u + x)
+        return u, u**2
+
+    return body
+
+
+def scanned(length, **options):
+    """The value of a scan and its gradient in the carry, the inputs and a parameter."""
+
+    def score(u, xs, parameter, count):
+        body = frame(parameter)
+        if options:
+            extra = {"count": count} if options.get("counted") else {}
+            recompute = options.get("recompute", False)
+            last, ys = scan_in_chunks(body, u, xs, chunk=CHUNK, recompute=recompute, **extra)
+        else:
+            last, ys = jax.lax.scan(body, u, xs)
+        return (WEIGHTS[: len(ys)] * ys).sum() + (last**3).sum(), (last, ys)
+
+    xs = jnp.linspace(0.0, 1.0, LENGTH * 3).reshape(LENGTH, 3)
+    xs = xs if options else xs[:length]
+    arguments = jnp.asarray([0.3, -0.7, 1.1]), xs, jnp.asarray(1.3), jnp.asarray(length)
+    return jax.jit(jax.value_and_grad(score, argnums=(0, 1, 2), has_aux=True))(*arguments)
+
+
+@pytest.mark.parametrize("recompute", [False, True])
+def test_a_scan_in_chunks_is_a_scan(recompute):
+    assert_trees_close(scanned(LENGTH, recompute=recompute), scanned(LENGTH))
+
+
+@pytest.mark.parametrize("recompute", [False, True])
+@pytest.mark.parametrize("count", [0, 3, 9, 12])
+def test_a_counted_scan_is_a_scan_of_that_length_and_then_nothing(count, recompute):
+    (value, (last, ys)), (of_carry, of_xs, of_parameter) = scanned(count, counted=True, recompute=recompute)
+    (expected, (end, some)), (its_carry, its_xs, its_parameter) = scanned(count)
+    assert_trees_close((value, last, ys[:count], of_carry), (expected, end, some, its_carry))
+    assert_trees_close((of_xs[:count], of_parameter), (its_xs, its_parameter))
+    np.testing.assert_array_equal(ys[count:], 0)
+    np.testing.assert_array_equal(of_xs[count:], 0)
+
+
+def test_chunks_must_fit():
+    with pytest.raises(ValueError, match="12 steps cannot be cut into chunks of 5"):
+        scan_in_chunks(frame(1.0), jnp.zeros(3), jnp.zeros((12, 3)), chunk=5)
+
+
+@pytest.mark.parametrize("recompute", [1, 2, 4])
+def test_a_rollout_that_computes_again_has_the_same_gradient(recompute):
+    def score(u, again):
+        step = lambda u, i: jnp.sin(1.3 * u + 0.1 * jnp.asarray(i, float))  # noqa: E731
+        return (WEIGHTS[:4] * rollout(step, u, 4, substeps=3, start=2, recompute=again)[1]).sum()
+
+    u = jnp.asarray([0.3, -0.7, 1.1])
+    assert_trees_close(jax.value_and_grad(score)(u, recompute), jax.value_and_grad(score)(u, 0))
+
+
+def test_computing_again_keeps_less_for_the_backward_pass():
+    def kept(recompute):
+        return sum(
+            x.size for x in jax.tree.leaves(jax.eval_shape(lambda u: jax.vjp(run(recompute), u)[1], jnp.ones(50)))
+        )
+
+    def run(recompute):
+        step = lambda u, i: jnp.sin(jnp.sin(jnp.sin(u)))  # noqa: E731
+        return lambda u: rollout(step, u, 100, recompute=recompute)[0]
+
+    assert kept(0) >= 3 * 100 * 50
+    assert kept(10) <= 2 * 10 * 50

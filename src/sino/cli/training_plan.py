@@ -131,7 +131,8 @@ def load_problem(plan: TrainingPlan) -> Problem:
     b, s = plan.benchmark, plan.benchmark.sizes
     solver = b.scheme_variant(plan.scheme).solver(plan.coarse)
     whole = plan.dataset.load(plan.coarse, s.train)
-    window = replace(whole, frames=whole.frames[:, : s.train_frames + 1])
+    end = s.train_frames + 1
+    window = replace(whole, frames=whole.frames[:, :end], times=whole.times[:end])
     train = _reference(plan, window)
     stats = measure_statistics(
         solver, train.frames, train.forcing, t0=train.t0, substeps=train.substeps, out_scale=plan.recipe.out_scale
