@@ -86,5 +86,6 @@ def scan_in_chunks(
         first, x = item
         return run(carry, x) if count is None else jax.lax.cond(first < count, run, skip, carry, x)
 
-    last, ys = jax.lax.scan(outer, carry, (chunk * jnp.arange(length // chunk), chunks))
+    firsts = chunk * jnp.arange(length // chunk, dtype=jnp.int32)
+    last, ys = jax.lax.scan(outer, carry, (firsts, chunks))
     return last, jax.tree.map(lambda y: y.reshape(length, *y.shape[2:]), ys)

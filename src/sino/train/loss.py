@@ -40,7 +40,7 @@ class Segments(NamedTuple):
 
 def gather(data: Reference, rows: Int[Array, " b"], starts: Int[Array, " b"], frames: int) -> Segments:
     """Frames `start..start + frames` of the chosen trajectories. Past the end of the data the last frame repeats."""
-    index = jnp.minimum(starts[None, :] + jnp.arange(frames + 1)[:, None], data.frames.shape[1] - 1)
+    index = jnp.minimum(starts[None, :] + jnp.arange(frames + 1, dtype=starts.dtype)[:, None], data.frames.shape[1] - 1)
     forcing = jax.tree.map(lambda leaf: leaf[rows], data.forcing)
     return Segments(data.frames[rows[None, :], index], forcing, starts)
 
@@ -84,7 +84,7 @@ def rollout_errors(
         return u, _mean_square(u - target)
 
     frames = len(segments.targets) - 1
-    items = (jnp.arange(frames), segments.targets[:-1], segments.targets[1:])
+    items = (jnp.arange(frames, dtype=segments.starts.dtype), segments.targets[:-1], segments.targets[1:])
     _, errors = scan_in_chunks(body, u0, items, chunk=chunk, count=count, recompute=recompute)
     return jnp.concatenate([_mean_square(u0 - segments.targets[0])[None], errors])
 
@@ -112,7 +112,7 @@ def error_alone(solver: AbstractSolver, data: Reference, frames: int) -> float:
     errors = jax.jit(lambda data: rollout_errors(solver, None, data, gather(data, rows, starts, frames)))(data)
     means = errors[1:].mean(axis=0)
     finite = jnp.isfinite(means)
-    return float(jnp.sqrt(jnp.where(finite, means, 0).sum() / jnp.maximum(finite.sum(), 1)))
+    return float(jnp.sqrt(jnp.where(finite, means, 0).sum() / jnp.maximum(finite.astype(means.dtype).sum(), 1)))
 
 
 def first_failure(errors: Float[Array, "t_plus_1 b"]) -> tuple[Bool[Array, " b"], Int[Array, " b"]]:

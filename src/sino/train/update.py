@@ -180,7 +180,8 @@ def _apply(recipe: Recipe, state: State, found, batch: Batch, turn: Turn) -> tup
     norm = optax.tree.norm(gradient)
     finite = jnp.isfinite(loss) & jnp.isfinite(norm)
     weights: Any = state.now.model
-    directions, moments = optimiser(recipe).update(gradient, state.now.moments, weights)
+    with jax.numpy_dtype_promotion("standard"):  # optax mixes integers and floats
+        directions, moments = optimiser(recipe).update(gradient, state.now.moments, weights)
     rate = turn.rate * state.scale.astype(turn.rate.dtype)
     model = jax.tree.map(
         lambda p, d, factor: (p - rate.astype(p.dtype) * factor * d).astype(p.dtype),
