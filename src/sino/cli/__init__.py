@@ -62,14 +62,34 @@ def _read_config(verb: type, arguments: list[str]) -> tuple[Any, list[str]]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UserError(f"{path} is not TOML: {error}") from error
     fields = {field.name: field for field in dataclasses.fields(verb)}
-    for key, value in values.items():
+    for key in values:
         if key not in fields:
             raise UserError(f"{path} has a key {key!r} that is no option; the options are {', '.join(fields)}")
-        values[key] = tuple(value) if isinstance(value, list) else value
-    try:
-        return verb(**values), arguments[:at] + arguments[at + 2 :]
-    except TypeError as error:
-        raise UserError(f"{path} is incomplete: {error}") from error
+    rest = arguments[:at] + arguments[at + 2 :]
+    first = next((i for i, word in enumerate(rest) if word.startswith("-")), len(rest))
+    required = {name for name, field in fields.items() if _required(field)}  # these are positional
+    given = {key: str(value) for key, value in values.items() if key in required}
+    if given.keys() != required and all(word.startswith("-") for word in rest):
+        raise UserError(f"{path} is incomplete: it gives no {' or '.join(required - given.keys())}")
+    words = [word for key in values.keys() - required for word in _words(fields[key], values[key])]
+    return verb(**given) if given.keys() == required else None, [*rest[:first], *words, *rest[first:]]
+
+
+def _required(field: dataclasses.Field) -> bool:
+    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+
+
+def _words(field: dataclasses.Field, value: Any) -> list[str]:
+    """A key of a file as it would be written on the command line, so that both are checked alike."""
+    flag = "--" + field.name.replace("_", "-")
+    if isinstance(field.default, bool) and isinstance(value, bool):
+        return [flag if value else flag.replace("--", "--no-", 1)]
+    return [flag, *_flat(value)]
+
+
+def _flat(value: Any) -> list[str]:
+    items = [x for pair in value.items() for x in pair] if isinstance(value, dict) else value
+    return [word for item in items for word in _flat(item)] if isinstance(items, list) else [str(items)]
 
 
 def _overview() -> str:

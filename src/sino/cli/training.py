@@ -1,6 +1,5 @@
 """`sino train`: check the request, say what it costs, train, and survive."""
 
-import json
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -39,6 +38,8 @@ def train(options: Train) -> int:
             _prepare(plan, problem, [plan.build(seed) for seed in plan.seeds])
         print("dry run: nothing was written")
         return 0
+    for run, seed in zip(runs, plan.seeds, strict=True):
+        run.check(plan.configuration(seed))
     for run, seed in zip(runs, plan.seeds, strict=True):
         run.start(plan.configuration(seed))
     open_runs = [run for run in runs if not run.finished]
@@ -212,7 +213,7 @@ def _print_results(plan: TrainingPlan, problem: Problem, runs: list[Run]) -> int
                 f"{event['failures']} times"
             )
             continue
-        errors = json.loads(run.results_file.read_text())["errors"]
+        errors = run.results()["errors"]
         for name, scores in errors.items():
             row = f"{run.path.name} {name}"
             print(f"{row:22s}" + "".join(f"{_cell(scores[judge]):>{width}}" for judge in alone))

@@ -1,5 +1,6 @@
 """What `sino train` was asked for, checked before anything is written."""
 
+import math
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -94,14 +95,22 @@ def make_training_plan(options: Train) -> TrainingPlan:
         raise UserError("smagorinsky is a closure for two-dimensional flow; in one dimension take hyperviscosity")
     if len(set(options.seeds)) != len(options.seeds) or not options.seeds:
         raise UserError("--seeds must name at least one seed, and each only once")
-    if options.epochs_scale <= 0:
+    if not 0 < options.epochs_scale < math.inf:
         raise UserError(f"--epochs-scale must be positive, not {options.epochs_scale}")
+    if options.memory is not None and not 0 <= options.memory < math.inf:
+        raise UserError(f"--memory must be a number of GB, not {options.memory}")
+    if options.coarse is not None and options.coarse < 1:
+        raise UserError(f"--coarse must be a number of cells, not {options.coarse}")
     if options.evaluate_every is not None and options.evaluate_every < 1:
         raise UserError(f"--evaluate-every must be at least 1, not {options.evaluate_every}")
     recipe = _recipe(options, b)
     sizes = {name: _number(text) for name, text in options.sizes.items()}
     if options.model in MODELS:
-        eqx.filter_eval_shape(build_model, options.model, dim=b.dim, key=jax.random.PRNGKey(0), **sizes)
+        try:
+            eqx.filter_eval_shape(build_model, options.model, dim=b.dim, key=jax.random.PRNGKey(0), **sizes)
+        except (TypeError, ValueError, ZeroDivisionError) as error:
+            given = " ".join(f"{name} {size}" for name, size in sizes.items())
+            raise UserError(f"{options.model} cannot be built with --sizes {given}") from error
     elif sizes:
         raise UserError(f"{options.model} has no sizes")
     name = options.benchmark if options.preset == "paper" else f"{options.benchmark}-{options.preset}"
@@ -158,10 +167,11 @@ def _recipe(options: Train, b: Benchmark) -> Recipe:
     names = {field.name for field in fields(Recipe)} - {"stages"}
     given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
     stages = recipe.stages if options.stages is None else tuple(Stage(*stage) for stage in options.stages)
-    stages = tuple(Stage(k, max(1, round(options.epochs_scale * epochs))) for k, epochs in stages)
     recipe = replace(recipe, stages=stages, **given)
     check_recipe(recipe, s.train_frames)
-    return recipe
+    return replace(
+        recipe, stages=tuple(Stage(k, max(1, round(options.epochs_scale * epochs))) for k, epochs in recipe.stages)
+    )
 
 
 def _dataset(options: Train, b: Benchmark, name: str, coarse: int) -> Dataset:

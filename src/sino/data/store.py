@@ -91,7 +91,7 @@ def open_dataset(path: Path) -> Dataset:
         if manifest["format_version"] > FORMAT_VERSION:
             raise UserError(f"{file} has format {manifest['format_version']}; this sino reads up to {FORMAT_VERSION}")
         _check(manifest)
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise UserError(f"{file} is damaged ({type(error).__name__}: {error}); run `sino generate` again") from error
     return Dataset(path, manifest)
 
@@ -124,7 +124,10 @@ def _check(manifest: Mapping[str, Any]) -> None:
     """Touch what is used later, so that a damaged manifest fails on opening, not in the middle of a training."""
     _ = manifest["configuration"]["benchmark"], [(item["seed"], item["reason"]) for item in manifest["excluded"]]
     for shard in manifest["shards"]:
-        _ = shard["resolution"], shard["sha256"], list(shard["seeds"])
+        if not (isinstance(shard["resolution"], str) and isinstance(shard["sha256"], str)):
+            raise ValueError("a shard without a grid or a hash")
+        if not all(isinstance(seed, int) for seed in shard["seeds"]):
+            raise ValueError("a shard whose seeds are no numbers")
         file = Path(shard["file"])
         if file.is_absolute() or ".." in file.parts:
             raise ValueError(f"a shard outside the folder: {file}")

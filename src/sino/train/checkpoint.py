@@ -6,6 +6,7 @@
 Nothing in a checkpoint is ever executed: both files hold plain data, and both are checked before they are used.
 """
 
+import hashlib
 import json
 import os
 import shutil
@@ -30,10 +31,10 @@ def save(folder: Path, tree: Any, facts: dict[str, Any], keep: Path | None = Non
         shutil.rmtree(leftover, ignore_errors=True)
     new.mkdir(parents=True)
     save_arrays(new / "arrays.safetensors", tree)
-    write_json(new / "manifest.json", {"format_version": FORMAT_VERSION, "sha256": _digest(tree), **facts})
-    if keep is not None and keep.exists():
-        keep.rename(old)
+    write_json(new / "manifest.json", {"format_version": FORMAT_VERSION, **_hashes(tree, facts), **facts})
     if folder.exists():
+        if keep is not None and keep.exists():
+            keep.rename(old)
         folder.rename(old if keep is None else keep)
     os.replace(new, folder)
     flush(folder.parent)
@@ -58,6 +59,8 @@ def read_facts(folder: Path) -> dict[str, Any]:
     facts = read_json(folder / "manifest.json", FORMAT_VERSION)
     if not isinstance(facts.get("sha256"), str):
         raise UserError(f"{folder / 'manifest.json'} is damaged: it holds no hash")
+    if facts.get("facts_sha256") != _facts_digest(facts):
+        raise UserError(f"{folder / 'manifest.json'} is damaged: its content is not what was written")
     return facts
 
 
@@ -75,6 +78,15 @@ def read_json(path: Path, format_version: int) -> dict[str, Any]:
     if found > format_version:
         raise UserError(f"{path} has format {found}; this sino reads up to {format_version}")
     return value
+
+
+def _hashes(tree: Any, facts: dict[str, Any]) -> dict[str, str]:
+    return {"sha256": _digest(tree), "facts_sha256": _facts_digest(facts)}
+
+
+def _facts_digest(facts: dict[str, Any]) -> str:
+    others = {key: value for key, value in facts.items() if key not in ("format_version", "sha256", "facts_sha256")}
+    return hashlib.sha256(json.dumps(others, sort_keys=True).encode()).hexdigest()
 
 
 def _digest(tree: Any) -> str:

@@ -1,6 +1,7 @@
 """A recipe: rollout lengths, learning rate and everything else that decides what a training does."""
 
 import math
+import sys
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
@@ -127,8 +128,10 @@ def check_recipe(recipe: Recipe, train_frames: int) -> None:
     for name, value, low, high in (
         ("batch", recipe.batch, 1, math.inf),
         ("passes", recipe.passes, 1, math.inf),
-        ("learning-rate", recipe.learning_rate, 0.0, math.inf),
+        ("learning-rate", recipe.learning_rate, 0.0, sys.float_info.max),
         ("warmup", recipe.warmup, 0.0, 0.99),
+        ("kernel-rate", recipe.kernel_rate, 0.0, sys.float_info.max),
+        ("data-seed", recipe.data_seed, 0, math.inf),
         ("weight-decay", recipe.weight_decay, 0.0, math.inf),
         ("clip", recipe.clip, 0.0, math.inf),
         ("noise", recipe.noise, 0.0, math.inf),

@@ -30,6 +30,8 @@ from sino.train import checkpoint
 from sino.train.update import State
 
 FORMAT_VERSION = 1
+LARGEST_SIZE = 100_000
+"""No network has a size above this; a damaged file may."""
 
 
 @dataclass(frozen=True)
@@ -65,11 +67,19 @@ class Run:
     def start(self, configuration: Mapping[str, Any]) -> None:
         """Claim the folder for a configuration, or refuse, showing the difference, if it holds another one's run."""
         if not self.config_file.exists():
-            if self.path.exists() and any(self.path.iterdir()):
-                raise UserError(f"{self.path} is not empty and holds no run; give another folder with --out")
+            self.check(configuration)
             self.path.mkdir(parents=True, exist_ok=True)
             stamp = {"format_version": FORMAT_VERSION, "provenance": provenance() | {"commit": git_commit()}}
             write_json(self.config_file, stamp | {"configuration": configuration})
+        else:
+            self.check(configuration)
+
+    def check(self, configuration: Mapping[str, Any]) -> None:
+        """Refuse, as `start` does, without writing anything."""
+        if not self.config_file.exists():
+            names = {path.name for path in self.path.iterdir()} if self.path.exists() else set()
+            if names - {".config.json.tmp"}:  # which a kill may have left
+                raise UserError(f"{self.path} is not empty and holds no run; give another folder with --out")
             return
         stored, asked = _flat(self.configuration()), _flat(json.loads(json.dumps(configuration)))
         differences = [
@@ -91,6 +101,16 @@ class Run:
             raise UserError(f"{self.config_file} is damaged: it holds no configuration")
         return config["configuration"]
 
+    def results(self) -> dict[str, Any]:
+        """What the run came to."""
+        results = checkpoint.read_json(self.results_file, FORMAT_VERSION)
+        try:
+            scores = [score for judges in results["errors"].values() for score in judges.values()]
+            _ = [(score["mean"], score["median"], score["blown_up"], score["trajectories"]) for score in scores]
+        except (KeyError, TypeError, AttributeError) as error:
+            raise UserError(f"{self.results_file} is damaged: it holds no errors") from error
+        return results
+
     def saved_updates(self) -> dict[int, str]:
         """The updates at which a checkpoint to go on from was saved, by name; an unreadable one is an error."""
         found = {}
@@ -107,6 +127,8 @@ class Run:
         """What to say of a damaged checkpoint: which it is, and what there is to go on from."""
         message = f"{self.checkpoint(name)} cannot be used ({error})"
         other = self.checkpoint("previous")
+        if name == "previous" and self.checkpoint("last").is_dir():
+            return f"{message}; delete that folder, the run goes on without it"
         if name != "last" or not other.is_dir():
             return f"{message}; delete {self.path} to begin again"
         try:
@@ -151,13 +173,13 @@ class Run:
 
     def metrics(self, tolerate_last: bool = False) -> list[dict[str, Any]]:
         """All lines."""
-        lines = self.metrics_file.read_text().splitlines() if self.metrics_file.is_file() else []
+        lines = self.metrics_file.read_bytes().splitlines() if self.metrics_file.is_file() else []
         parsed = []
         for number, line in enumerate(lines, start=1):
             try:
                 value = json.loads(line)
                 parsed.append(value | {"update": int(value["update"])})
-            except (ValueError, KeyError, TypeError) as error:
+            except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
                 if tolerate_last and number == len(lines):
                     return parsed
                 raise UserError(f"{self.metrics_file} is damaged at line {number}") from error
@@ -188,12 +210,17 @@ def load_closure(path: str | Path, checkpoint_name: str | None = None) -> Closur
 def closure_skeleton(configuration: Mapping[str, Any]) -> Closure:
     """The shapes of a run's closure, without its numbers."""
     try:
+        sizes = dict(configuration["sizes"])
+        if any(isinstance(size, int) and not 0 < size <= LARGEST_SIZE for size in sizes.values()):
+            raise UserError(f"the run's config.json is damaged: no network has the sizes {sizes}")
         b = benchmark(configuration["benchmark"], configuration["preset"])
         name, dtype = configuration["model"], jnp.dtype(configuration["precision"])
-        sizes, zero_mean = configuration["sizes"], bool(configuration["recipe"]["zero_mean"])
+        zero_mean = bool(configuration["recipe"]["zero_mean"])
         channels = len(b.offsets)
-    except (KeyError, TypeError) as error:
-        raise UserError(f"the run's config.json is damaged: {type(error).__name__} {error}") from error
+    except UserError:
+        raise
+    except Exception as error:  # whatever is in the file
+        raise _damaged_config(error) from error
 
     def build() -> Closure:
         if name in CLASSICAL:
@@ -202,7 +229,17 @@ def closure_skeleton(configuration: Mapping[str, Any]) -> Closure:
         one = jnp.ones((), dtype)
         return Closure(model, Statistics(jnp.zeros(channels, dtype), one, one), zero_mean)
 
-    return eqx.filter_eval_shape(build)
+    try:
+        return eqx.filter_eval_shape(build)
+    except UserError:
+        raise
+    except Exception as error:  # sizes of wrong types, and the like
+        raise _damaged_config(error) from error
+
+
+def _damaged_config(error: Exception) -> UserError:
+    reason = (str(error) or "?").splitlines()[0][:120]
+    return UserError(f"the run's config.json is damaged: {type(error).__name__} {reason}")
 
 
 def one_seed(stacked: Any, position: int) -> Any:

@@ -81,12 +81,13 @@ class Progress:
 def groups(runs: list[Run]) -> list[tuple[list[Run], int]]:
     """Runs that can go on together, and the update from which: the latest that all of them have saved.
 
-    A kill between two saves leaves runs one checkpoint apart, and the previous one is kept: they go on together. Runs
-    that have got further apart, as when a seed is added later, go on one by one.
+    A kill between two saves leaves runs one checkpoint apart, and the previous one is kept: they go on together, from
+    the beginning if it was the first one. Runs that have got further apart, as when a seed is added later, go on one by
+    one.
     """
     saved = [{0} | set(run.saved_updates()) for run in runs]
     common = max(set.intersection(*saved))
-    if common > 0 or max(map(max, saved)) == 0:
+    if common > 0 or max(map(len, saved)) <= 2:
         return [(runs, common)]
     return [([run], max(points)) for run, points in zip(runs, saved, strict=True)]
 
@@ -112,7 +113,7 @@ def train_together(
         state = stack_seeds([part for part, _ in restored])
         tallies = [Tally(**facts["tally"]) for _, facts in restored]
     for run in runs:
-        run.cut_metrics(start)
+        run.cut_metrics(start or -1)  # the evaluation before the first update is made again
     evaluate = make_evaluate(problem.solver, problem.stats, recipe)
     live = live_units(state.now.model)
     if start == 0:
