@@ -18,7 +18,7 @@ from sino.core.files import write_json
 from sino.core.provenance import git_commit, provenance
 from validation.record import RESULTS
 
-TIMED = {"seconds", "train_seconds", "evaluate_seconds", "provenance"}
+TIMED = {"seconds", "train_seconds", "evaluate_seconds", "provenance", "facts_sha256"}
 ARGUMENTS = ["ks", "--preset", "tiny", "--seeds", "1", "2", "--sizes", "width", "4", "--evaluate-every", "2"]
 STAGES = ["--stages", "5", "60", "10", "60"]
 
