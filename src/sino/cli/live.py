@@ -57,24 +57,26 @@ class Pace:
     """Solver steps per second, and the time that is left at that pace."""
 
     def __init__(self) -> None:
-        self.last, self.left = time.monotonic(), 0
+        self.last: float | None = None
+        self.left = 0
         self.rates: deque[float] = deque(maxlen=50)
 
     def count(self, progress: Progress) -> None:
         """Take one more update into account."""
         now = time.monotonic()
-        self.rates.append(progress.step.frames / max(now - self.last, 1e-9))
+        if self.last is not None:  # the first update may have been compiled
+            self.rates.append(progress.step.frames / max(now - self.last, 1e-9))
         self.last, self.left = now, progress.frames_left
 
     @property
     def per_second(self) -> float:
         """Frames per second of a typical recent update: compilation and evaluations do not disturb it."""
-        return statistics.median(self.rates)
+        return statistics.median(self.rates) if self.rates else 0.0
 
     @property
     def remaining(self) -> str:
         """Time that is left, for people."""
-        return duration(self.left / max(self.per_second, 1e-9))
+        return duration(self.left / self.per_second) if self.per_second else "?"
 
 
 def _all(pace: Pace, show: Watch, writers: list[Any]) -> Watch:
