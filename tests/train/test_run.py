@@ -9,8 +9,9 @@ import pytest
 
 from sino.core.errors import UserError
 from sino.train import checkpoint
-from sino.train.run import Run, one_seed, plain, stack_seeds
+from sino.train.run import Run, plain
 from sino.train.session import groups, summary
+from sino.train.update import one_seed, stack_seeds
 
 CONFIGURATION = {"benchmark": "ks", "seed": 1, "sizes": {}, "recipe": {"stages": ((5, 2), (10, 2)), "batch": 8}}
 

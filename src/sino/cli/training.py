@@ -165,8 +165,7 @@ def _fit(plan: TrainingPlan, problem: Problem, runs: list[Run]) -> None:
     )
     evaluate = make_evaluate(problem.solver, closure.stats, plan.recipe)
     stacked = jax.tree.map(lambda leaf: leaf[None], closure.model)
-    references = problem.judges | ({"test": problem.test} if problem.test is not None else {})
-    scores = {name: summary(evaluate(stacked, ref)[0], problem.first) for name, ref in references.items()}
+    scores = {name: summary(evaluate(stacked, ref)[0], problem.first) for name, ref in problem.references.items()}
     for run in runs:
         run.save_closure("final", closure, {"coefficient": coefficient, "training_error": error})
         result = {"format_version": FORMAT_VERSION, "configuration": run.configuration()}
@@ -223,9 +222,8 @@ def _print_results(plan: TrainingPlan, problem: Problem, runs: list[Run]) -> int
 
 def _coarse_errors(plan: TrainingPlan, problem: Problem) -> dict[str, Any]:
     """The uncorrected solver's errors on the same trajectories."""
-    references = problem.judges | ({"test": problem.test} if problem.test is not None else {})
     evaluate = make_evaluate(problem.solver, None, plan.recipe)
-    return {name: summary(evaluate(None, reference)[0], problem.first) for name, reference in references.items()}
+    return {name: summary(evaluate(None, ref)[0], problem.first) for name, ref in problem.references.items()}
 
 
 def _cell(score: dict[str, Any]) -> str:

@@ -77,7 +77,11 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
 
 def load_arrays(path: Path, like: Any) -> Any:
     """Read a pytree of the structure of `like`. Names, shapes and dtypes must agree; the difference is told."""
-    stored = read_arrays(path)
+    return arrange(path, read_arrays(path), like)
+
+
+def arrange(path: Path, stored: Mapping[str, np.ndarray], like: Any) -> Any:
+    """The arrays that were read from `path` as a pytree of the structure of `like`."""
     expected = named_leaves(like)
     if stored.keys() != expected.keys():
         missing, unknown = sorted(expected.keys() - stored.keys()), sorted(stored.keys() - expected.keys())

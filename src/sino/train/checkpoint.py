@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from sino.core.errors import UserError
-from sino.core.files import flush, hash_arrays, load_arrays, named_leaves, read_arrays, save_arrays, write_json
+from sino.core.files import arrange, flush, hash_arrays, named_leaves, read_arrays, save_arrays, write_json
 
 FORMAT_VERSION = 1
 
@@ -43,15 +43,15 @@ def save(folder: Path, tree: Any, facts: dict[str, Any], keep: Path | None = Non
 
 def load(folder: Path, like: Any) -> Any:
     """Read the pytree of a checkpoint, of the structure of `like`, and check it against the hash in the manifest."""
-    verify(folder)
-    return load_arrays(folder / "arrays.safetensors", like)
+    return arrange(folder / "arrays.safetensors", verify(folder), like)
 
 
-def verify(folder: Path) -> None:
-    """Raise, naming it, if a checkpoint is not what was written; no knowledge of its structure is needed."""
+def verify(folder: Path) -> dict[str, np.ndarray]:
+    """The arrays of a checkpoint, by name; raise, naming it, if they are not what was written."""
     arrays = read_arrays(folder / "arrays.safetensors")
     if hash_arrays(arrays) != read_facts(folder)["sha256"]:
         raise UserError(f"{folder} is damaged: its arrays are not the ones that were written")
+    return arrays
 
 
 def read_facts(folder: Path) -> dict[str, Any]:

@@ -66,13 +66,11 @@ class Run:
 
     def start(self, configuration: Mapping[str, Any]) -> None:
         """Claim the folder for a configuration, or refuse, showing the difference, if it holds another one's run."""
+        self.check(configuration)
         if not self.config_file.exists():
-            self.check(configuration)
             self.path.mkdir(parents=True, exist_ok=True)
             stamp = {"format_version": FORMAT_VERSION, "provenance": provenance() | {"commit": git_commit()}}
             write_json(self.config_file, stamp | {"configuration": configuration})
-        else:
-            self.check(configuration)
 
     def check(self, configuration: Mapping[str, Any]) -> None:
         """Refuse, as `start` does, without writing anything."""
@@ -240,16 +238,6 @@ def closure_skeleton(configuration: Mapping[str, Any]) -> Closure:
 def _damaged_config(error: Exception) -> UserError:
     reason = (str(error) or "?").splitlines()[0][:120]
     return UserError(f"the run's config.json is damaged: {type(error).__name__} {reason}")
-
-
-def one_seed(stacked: Any, position: int) -> Any:
-    """The part of a stacked pytree that belongs to one seed."""
-    return jax.tree.map(lambda leaf: leaf[position], stacked)
-
-
-def stack_seeds(parts: list[Any]) -> Any:
-    """Stack what several seeds hold, along a new leading axis."""
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *parts)
 
 
 def _flat(value: Any, prefix: str = "") -> dict[str, Any]:

@@ -16,8 +16,8 @@ from sino.physics.solver import AbstractSolver
 from sino.train.curriculum import Recipe
 from sino.train.loop import Step, live_units, make_evaluate, updates
 from sino.train.loss import Reference
-from sino.train.run import FORMAT_VERSION, Run, one_seed, plain, stack_seeds
-from sino.train.update import RETRIES, Update, initial_state
+from sino.train.run import FORMAT_VERSION, Run, plain
+from sino.train.update import RETRIES, Update, initial_state, one_seed, stack_seeds
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,11 @@ class Problem:
     """Seeds of the training trajectories, to name the one that fails."""
     first: int
     """First frame after the training window: errors are reported from there on."""
+
+    @property
+    def references(self) -> dict[str, Reference]:
+        """All that results are reported on: the judges and, if there is one, the test."""
+        return self.judges | ({"test": self.test} if self.test is not None else {})
 
 
 CHOICES = {"validation": "best", "paper": "selected"}
@@ -236,10 +241,9 @@ def _finish(problem: Problem, evaluate, models, runs, tallies: list[Tally], reci
         for judge, name in CHOICES.items():
             if judge in tally.chosen:
                 closures[name] = run.load_closure(name, closures["final"])
-        references = problem.judges | ({"test": problem.test} if problem.test is not None else {})
         stacked = stack_seeds([closure.model for closure in closures.values()])
         scores: dict[str, Any] = {name: {} for name in closures}
-        for judge, reference in references.items():
+        for judge, reference in problem.references.items():
             for name, errors in zip(closures, evaluate(stacked, reference), strict=True):
                 scores[name][judge] = summary(errors, problem.first)
         result = {

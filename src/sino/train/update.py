@@ -85,7 +85,17 @@ def initial_state(models: list[AbstractModel], recipe: Recipe) -> State:
         weights = Weights(model, optimiser(recipe).init(eqx.filter(model, eqx.is_array)), model)
         return State(weights, weights, jnp.ones((), jnp.float32), jnp.zeros((), jnp.int32))
 
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *(one(model) for model in models))
+    return stack_seeds([one(model) for model in models])
+
+
+def stack_seeds(parts: list[Any]) -> Any:
+    """Stack what several seeds hold, along a new leading axis."""
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *parts)
+
+
+def one_seed(stacked: Any, position: int) -> Any:
+    """The part of a stacked pytree that belongs to one seed."""
+    return jax.tree.map(lambda leaf: leaf[position], stacked)
 
 
 def make_update(
