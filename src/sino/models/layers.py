@@ -16,9 +16,9 @@ from sino.core.fourier import irfft
 Key = PRNGKeyArray | Array
 
 
-OUT_STD = 1e-3
+OUT_STD = 1e-4
 """Deviation of the last layer's weights at the start. The paper has 0.01, from which an untrained closure already
-spoils a rollout of a thousand steps."""
+spoils a rollout of a thousand steps (Kuramoto-Sivashinsky: 0.7 against 0.0035 of the solver alone)."""
 
 
 def uniform_by_fan_in(key: Key, shape: tuple[int, ...], fan_in: int) -> Float[Array, "..."]:
