@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from sino.metrics.errors import bootstrap_interval, mean_squared_error, standard_error
+from sino.metrics.errors import bootstrap_interval, mean_squared_error, normalised_rmse, standard_error
 
 
 def test_mean_squared_error_by_hand():
@@ -19,6 +19,15 @@ def test_a_failed_trajectory_does_not_poison_its_neighbours():
     error = mean_squared_error(prediction, truth)
     assert np.isnan(error[0]).all()
     np.testing.assert_array_equal(error[1], 1)
+
+
+def test_normalised_rmse_is_in_standard_deviations_of_the_reference():
+    x = 2 * np.pi * np.arange(32) / 32
+    truth = np.broadcast_to(5 + 4 * np.sin(x), (3, 2, 1, 32))
+    prediction = np.stack([truth[0], np.full_like(truth[1], 5.0), truth[2]])
+    prediction[2, 1] += 4.0  # wrong by the square root of 2 times the deviation, in one frame of two
+    found = normalised_rmse(mean_squared_error(prediction, truth), truth)
+    np.testing.assert_allclose(found, [0, 1, 1], atol=1e-14)
 
 
 def test_standard_error_of_known_values():

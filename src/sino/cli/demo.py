@@ -7,13 +7,13 @@ import numpy as np
 
 from sino.benchmarks import Benchmark, benchmark
 from sino.cli.generation import generate
-from sino.cli.inspection import vorticities
 from sino.cli.start import start_jax
 from sino.cli.verbs import Generate
 from sino.data.store import FINE, open_dataset
 from sino.data.well import Trajectories
 from sino.evaluate.score import free_run
 from sino.metrics.errors import mean_squared_error
+from sino.metrics.velocity import vorticity
 from sino.report import figures
 
 
@@ -55,9 +55,9 @@ def _turbulence(out: Path) -> str:
     data = dataset.load(b.sizes.coarse)
     alone = _coarse_run(b, data)
     rows = {
-        f"fine solution, {fine}": vorticities(dataset.load(FINE).frames[0], b.length),
-        f"coarsened to {coarse}": vorticities(data.frames[0, chosen], b.length),
-        f"{coarse} solver alone": vorticities(alone[0, chosen], b.length),
+        f"fine solution, {fine}": vorticity(dataset.load(FINE).frames[0], b.length),
+        f"coarsened to {coarse}": vorticity(data.frames[0, chosen], b.length),
+        f"{coarse} solver alone": vorticity(alone[0, chosen], b.length),
     }
     figures.save(figures.compare_vorticity(rows, data.times[chosen]), out / "decaying-turbulence.png")
     error = mean_squared_error(alone, data.frames)

@@ -4,15 +4,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
 from sino.benchmarks import BENCHMARKS
 from sino.cli.progress import size
 from sino.cli.start import start_jax
-from sino.core.grid import Grid
 from sino.data.store import FINE, Dataset, as_ranges, open_dataset
-from sino.physics.staggered import vorticity
+from sino.metrics.velocity import vorticity
 from sino.report import figures
 from sino.train import checkpoint
 from sino.train.run import Run
@@ -88,11 +86,5 @@ def _draw(dataset: Dataset):
     if b.dim == 1:
         return figures.space_time(frames[:, 0], data.times, f"{b.name}, seed {seed}, {resolution} cells")
     chosen = np.linspace(0, len(frames) - 1, 5).astype(int)
-    rows = {f"{resolution}² cells": vorticities(frames[chosen], b.length)}
+    rows = {f"{resolution}² cells": vorticity(frames[chosen], b.length)}
     return figures.compare_vorticity(rows, data.times[chosen], f"{b.name}, seed {seed}")
-
-
-def vorticities(frames: np.ndarray, length: float) -> np.ndarray:
-    """Vorticity `(t, x, y)` of staggered velocities `(t, 2, x, y)`."""
-    grid = Grid(frames.shape[2:], (length, length))
-    return np.stack([np.asarray(vorticity(jnp.asarray(frame), grid)) for frame in frames])

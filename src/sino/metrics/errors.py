@@ -14,6 +14,15 @@ def mean_squared_error(
     return np.stack([np.square(p - t).mean(axis=axes, dtype=np.float64) for p, t in pairs])
 
 
+def normalised_rmse(errors: Float[np.ndarray, "b t"], truth: Float[np.ndarray, "b t c *n"]) -> Float[np.ndarray, " b"]:
+    """Root of the mean squared error over the frames, in standard deviations of the reference over the same frames.
+
+    `errors` are those of `mean_squared_error`. 1 is the error of a simulation that is the mean of the reference; about
+    1.4 that of one that has the right statistics and nothing else.
+    """
+    return np.sqrt(errors.mean(axis=1)) / np.array([one.std(dtype=np.float64) for one in truth])
+
+
 def standard_error(values: Float[np.ndarray, " b"]) -> float:
     """Standard error of the mean of independent values."""
     return float(values.std(ddof=1) / np.sqrt(len(values)))
