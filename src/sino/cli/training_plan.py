@@ -9,13 +9,13 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from sino.benchmarks import Benchmark, Scheme, benchmark
-from sino.cli.generation import generate
-from sino.cli.verbs import Generate, Train
+from sino.benchmarks import Benchmark, Preset, Scheme, benchmark
+from sino.cli.datasets import find_dataset, forcings_in, name_with_preset, shard_hashes
+from sino.cli.verbs import Train
 from sino.core.errors import UserError
 from sino.coupling.classical import CLASSICAL
 from sino.coupling.closure import measure_statistics
-from sino.data.store import Dataset, open_dataset
+from sino.data.store import Dataset
 from sino.data.well import Trajectories
 from sino.models import MODELS, build_model
 from sino.models.model import AbstractModel
@@ -30,7 +30,7 @@ class TrainingPlan:
     """A request that has been checked."""
 
     benchmark: Benchmark
-    preset: str
+    preset: Preset
     schedule: str
     coarse: int
     scheme: Scheme
@@ -62,10 +62,7 @@ class TrainingPlan:
 
     def configuration(self, seed: int) -> dict[str, Any]:
         """What determines a run."""
-        wanted = {str(self.coarse)}
-        shards = [s for s in self.dataset.manifest["shards"] if s["resolution"] in wanted]
         s = self.benchmark.sizes
-        used = set(s.train) | set(s.validation) | set(s.test)
         return {
             "benchmark": self.benchmark.name,
             "preset": self.preset,
@@ -78,7 +75,7 @@ class TrainingPlan:
             "precision": self.precision,
             "evaluate_every": self.evaluate_every,
             "recipe": asdict(self.recipe),
-            "data": {shard["file"]: shard["sha256"] for shard in shards if used & set(shard["seeds"])},
+            "data": shard_hashes(self.dataset, self.coarse, {*s.train, *s.validation, *s.test}),
         }
 
     def seeds_of(self, runs: list[Run]) -> list[int]:
@@ -113,7 +110,6 @@ def make_training_plan(options: Train) -> TrainingPlan:
             raise UserError(f"{options.model} cannot be built with --sizes {given}") from error
     elif sizes:
         raise UserError(f"{options.model} has no sizes")
-    name = options.benchmark if options.preset == "paper" else f"{options.benchmark}-{options.preset}"
     folder = options.model if options.schedule == "ours" else f"{options.model}-{options.schedule}"
     coarse = options.coarse or b.sizes.coarse
     return TrainingPlan(
@@ -127,8 +123,8 @@ def make_training_plan(options: Train) -> TrainingPlan:
         seeds=options.seeds,
         recipe=recipe,
         precision=options.precision,
-        dataset=_dataset(options, b, name, coarse),
-        out=options.out or Path("runs") / name / folder,
+        dataset=find_dataset(b, options.preset, coarse, options.data),
+        out=options.out or Path("runs") / name_with_preset(b, options.preset) / folder,
         memory=None if options.memory is None else int(options.memory * 1e9),
         evaluate_every=options.evaluate_every or max(1, recipe.epochs // 30),
         tensorboard=options.tensorboard,
@@ -156,7 +152,7 @@ def load_problem(plan: TrainingPlan) -> Problem:
 
 def _reference(plan: TrainingPlan, data: Trajectories) -> Reference:
     b = plan.benchmark.scheme_variant(plan.scheme)
-    forcing = jax.tree.map(lambda leaf: jnp.asarray(leaf, plan.precision), b.forcings(list(data.seeds)))
+    forcing = forcings_in(b, data.seeds, plan.precision)
     return Reference(jnp.asarray(data.frames, plan.precision), forcing, b.start, b.substeps(plan.coarse))
 
 
@@ -172,25 +168,6 @@ def _recipe(options: Train, b: Benchmark) -> Recipe:
     return replace(
         recipe, stages=tuple(Stage(k, max(1, round(options.epochs_scale * epochs))) for k, epochs in recipe.stages)
     )
-
-
-def _dataset(options: Train, b: Benchmark, name: str, coarse: int) -> Dataset:
-    """The dataset, generated if it is the default one and not there; it must be of this flow at these sizes."""
-    path = options.data or Path("data") / name
-    if options.data is None and not (path / "manifest.json").is_file():
-        print(f"{path} is not there yet: generating it")
-        generate(Generate(options.benchmark, preset=options.preset, coarse=() if coarse is None else (coarse,)))
-    dataset = open_dataset(path)
-    stored = dataset.manifest["configuration"]
-    wanted = {key: value for key, value in b.describe().items() if key != "precision"} | {"frames": b.sizes.frames}
-    differences = [
-        f"{key} is {stored.get(key)!r} there and {value!r} here"
-        for key, value in wanted.items()
-        if stored.get(key) != value
-    ]
-    if differences:
-        raise UserError(f"{path} is another dataset: {'; '.join(differences)}; give the right one with --data")
-    return dataset
 
 
 def _number(text: Any) -> Any:
