@@ -20,8 +20,8 @@ def name_with_preset(b: Benchmark, preset: Preset) -> str:
 
 
 def find_dataset(b: Benchmark, preset: Preset, coarse: int, path: Path | None) -> Dataset:
-    """The dataset at `path`, or the default one, which is generated if it is not there. It must be of this flow at these
-    sizes, and hold the coarse grid.
+    """The dataset at `path`, or the default one, which is generated if it is not there. It must be of this flow at the
+    same sizes, and hold the coarse grid.
 
     The default is data/BENCHMARK; for a grid that is not the benchmark's own and not in there, data/BENCHMARK-to-CELLS.
     """

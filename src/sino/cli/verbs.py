@@ -139,6 +139,31 @@ class Train:
 
 
 @dataclass(frozen=True)
+class Evaluate:
+    """Measure trained closures on training and unseen trajectories, beside the coarse grid alone.
+
+    Data that are missing are generated first. The same weights can be tried on another flow or grid, without training.
+    """
+
+    runs: Positional[tuple[Path, ...]]
+    """Folders of runs: of one seed, or a folder above several, of which those are taken that have weights."""
+    data: Path | None = None
+    """Dataset; by default data/BENCHMARK, which is generated if it is not there."""
+    on: str | None = None
+    """Another benchmark of the same dimension, with its solver, forcing and trajectories."""
+    coarse: int | None = None
+    """Cells per axis of the coarse grid; by default the training's or, on another benchmark, its own."""
+    weights: Literal["all", "final", "best", "selected"] = "all"
+    """Of the end, chosen by validation, or chosen by the paper's rule on the test window."""
+
+    def run(self) -> None:
+        """Evaluate."""
+        from sino.cli.evaluation import evaluate
+
+        evaluate(self)
+
+
+@dataclass(frozen=True)
 class Inspect:
     """Show what is in a dataset or a run, verify its checksums, and draw it."""
 
@@ -168,4 +193,11 @@ class Demo:
         demo(self.out)
 
 
-VERBS: dict[str, type] = {"list": List, "generate": Generate, "train": Train, "inspect": Inspect, "demo": Demo}
+VERBS: dict[str, type] = {
+    "list": List,
+    "generate": Generate,
+    "train": Train,
+    "evaluate": Evaluate,
+    "inspect": Inspect,
+    "demo": Demo,
+}
