@@ -33,9 +33,9 @@ def approximation_errors(
     - `limit`: the best that any `n` features and a bias can do, however wide the layers before them: the `n` principal
       components (root mean square over the box). It falls like the singular values of the family: for an analytic one
       faster than any power of `n`.
-    - `fitted`: a hypernetwork with two hidden layers of `hidden` units, its features trained by `steps` steps of Adam on
-      a regular sample of the box and its heads solved by least squares; on a sample twice as fine. It cannot be below
-      the limit, and it stays above it where the hidden layers, not the bottleneck, are too narrow.
+    - `fitted`: a hypernetwork with two hidden layers of `hidden` units, its features trained by `steps` steps of Adam
+      on a regular sample of the box and its heads solved by least squares; on a sample twice as fine. It cannot be
+      below the limit, and it stays above it where the hidden layers, not the bottleneck, are too narrow.
 
     `fitted_largest` is the fit's largest error over the box, in the Frobenius norm: the norm of the paper's theorem.
     """

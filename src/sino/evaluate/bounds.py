@@ -2,8 +2,8 @@
 
 Where the printed statement does not fit the network, the corrected one is computed; `docs/theory.md` derives both.
 
-- Lipschitz: `L = scale sqrt(sum |W_head|^2) |W_3| |W_2| |W_1|`, spectral norms; biases drop out of differences, ReLU has
-  slope 1, and `scale` is what the network divides its kernels by.
+- Lipschitz: `L = scale sqrt(sum |W_head|^2) |W_3| |W_2| |W_1|`, spectral norms; biases drop out of differences, ReLU
+  has slope 1, and `scale` is what the network multiplies its kernels by.
 - Frequency branch: `norm <= sqrt(n+1) max_j |B_j| max_xi |(1, z(xi))|`. The head's bias `B_0` counts (the paper has `n`
   terms). This is an upper bound: the norm itself is the largest spectral norm of `m` over the modes of the grid.
 - Spatial branch: `norm <= sum_offsets |W(zeta)|`, the integral of the paper as the sum that is computed. The same
@@ -38,9 +38,9 @@ def sino_bounds(model: SINO, n: tuple[int, ...]) -> list[dict[str, Any]]:
     """A row per block and branch for `analysis.json`, on a grid of `n` points.
 
     `norm` (power iteration) and `norm_exact` (largest over modes) are those of the generated convolution as the network
-    applies it, without the bypass, whose norm is added to the frequency branch's. `paper_bound` is the printed formula,
-    without the heads' bias, its measure of the box replaced by the number of offsets; it may fail, and `paper_holds`
-    says whether it does. `holds` is about the others.
+    applies it, without the bypass of the frequency branch, which has a `bypass_norm` of its own. `paper_bound` is the
+    printed formula, without the heads' bias, its measure of the box replaced by the number of offsets; it may fail, and
+    `paper_holds` says whether it does. `holds` is about all others.
     """
     blocks = precise(model).blocks
     return [_sino_row(blocks[family.block], family, n) for family in kernel_families(model, n)]
