@@ -68,11 +68,15 @@ def _read_config(verb: type, arguments: list[str]) -> tuple[Any, list[str]]:
     rest = arguments[:at] + arguments[at + 2 :]
     first = next((i for i, word in enumerate(rest) if word.startswith("-")), len(rest))
     required = {name for name, field in fields.items() if _required(field)}  # these are positional
-    given = {key: str(value) for key, value in values.items() if key in required}
+    given = {key: _positional(value) for key, value in values.items() if key in required}
     if given.keys() != required and all(word.startswith("-") for word in rest):
         raise UserError(f"{path} is incomplete: it gives no {' or '.join(required - given.keys())}")
     words = [word for key in values.keys() - required for word in _words(fields[key], values[key])]
     return verb(**given) if given.keys() == required else None, [*rest[:first], *words, *rest[first:]]
+
+
+def _positional(value: Any) -> Any:
+    return tuple(Path(item) for item in value) if isinstance(value, list) else str(value)
 
 
 def _required(field: dataclasses.Field) -> bool:

@@ -1,11 +1,11 @@
 """`sino evaluate`: trained closures and the coarse grid alone, measured on training and on unseen trajectories."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 
 from sino.benchmarks import Benchmark, benchmark
@@ -23,7 +23,7 @@ from sino.evaluate.measure import short
 from sino.evaluate.score import FreeRun, make_free_run, score
 from sino.models import count_parameters
 from sino.physics.solver import Source
-from sino.train.run import FORMAT_VERSION, plain
+from sino.train.run import FORMAT_VERSION, Run, plain
 
 PICTURED = {1: 400, 2: 60}
 """By dimension: the most frames of the sample that is kept for pictures."""
@@ -43,6 +43,22 @@ class Ground:
     def first(self) -> int:
         """First frame after the training window."""
         return self.benchmark.sizes.train_frames + 1
+
+    @property
+    def pictured(self) -> np.ndarray:
+        """The frames of the sample."""
+        last, most = self.benchmark.sizes.frames, PICTURED[self.benchmark.dim]
+        return np.unique(np.linspace(0, last, min(last + 1, most)).astype(int))
+
+
+@dataclass(frozen=True)
+class Trial:
+    """How a closure, or none, did."""
+
+    scores: dict[str, Any]
+    """By set."""
+    sample: np.ndarray
+    """The first unseen trajectory, `(t, c, *n)`, at the pictured frames."""
 
 
 def evaluate(options: Evaluate) -> None:
@@ -77,42 +93,50 @@ def _load(setting: Setting, data: Path | None) -> Ground:
 
 
 def _evaluate_all(setting: Setting, subjects: list[Subject], data: Path | None) -> dict[Path, dict[str, Any]]:
-    """Score the coarse grid alone once and all weights of all runs; write one file for each."""
+    """Score the coarse grid alone once and all weights of all runs; write the results of each."""
     ground = _load(setting, data)
-    grid = ground.benchmark.grid(setting.coarse)
     tries = 1 + sum(len(subject.closures) for subject in subjects)
     count = sum(len(trajectories.seeds) for trajectories, _ in ground.sets.values())
     results, done = {}, 0
     with progress(f"{setting.benchmark}, {setting.coarse} cells", tries * count, "trajectories") as report:
 
-        def watch(trajectories: int) -> None:
+        def tell(trajectories: int) -> None:
             nonlocal done
             done += trajectories
             report(done)
 
-        def scores(closure: Closure | None) -> dict[str, Any]:
-            return {
-                name: score(
-                    ground.run,
-                    closure,
-                    trajectories,
-                    forcing,
-                    grid=grid,
-                    first=ground.first,
-                    precision=setting.precision,
-                    watch=watch,
-                )
-                for name, (trajectories, forcing) in ground.sets.items()
-            }
-
-        alone = scores(None)
+        alone = _try(ground, setting, None, tell)
         for subject in subjects:
-            found = {"none": alone} | {name: scores(closure) for name, closure in subject.closures.items()}
-            results[subject.run.path] = _write(subject, ground, found)
+            trials = {"none": alone}
+            for name, closure in subject.closures.items():
+                trials[name] = _try(ground, setting, closure, tell)
+            results[subject.run.path] = _write(subject, ground, trials)
     return results
 
 
-def _write(subject: Subject, ground: Ground, scores: dict[str, Any]) -> dict[str, Any]:
+def _try(ground: Ground, setting: Setting, closure: Closure | None, tell: Callable[[int], None]) -> Trial:
+    """Score a closure, or none, on every set of trajectories."""
+    scores, seen = {}, {}
+    for name, (trajectories, forcing) in ground.sets.items():
+
+        def watch(prediction: np.ndarray, name: str = name) -> None:
+            seen.setdefault(name, prediction[0, ground.pictured].astype(np.float32))
+            tell(len(prediction))
+
+        scores[name] = score(
+            ground.run,
+            closure,
+            trajectories,
+            forcing,
+            grid=ground.benchmark.grid(setting.coarse),
+            first=ground.first,
+            precision=setting.precision,
+            watch=watch,
+        )
+    return Trial(scores, seen["test"])
+
+
+def _write(subject: Subject, ground: Ground, trials: dict[str, Trial]) -> dict[str, Any]:
     """Write the evaluation of a run and, if it is at home, a sample for pictures; return what was written."""
     setting, sizes = subject.setting, ground.benchmark.sizes
     result = {
@@ -133,25 +157,19 @@ def _write(subject: Subject, ground: Ground, scores: dict[str, Any]) -> dict[str
         "times": short(ground.sets["test"][0].times, digits=9),
         "first": ground.first,
         "last": sizes.frames,
-        "scores": scores,
+        "scores": {name: trial.scores for name, trial in trials.items()},
     }
     if subject.at_home:
-        result["samples"] = _save_samples(subject, ground)
+        result["samples"] = _save_samples(subject.run, ground, trials)
     result = plain(result)
     write_json(subject.file, result)
     return result
 
 
-def _save_samples(subject: Subject, ground: Ground) -> dict[str, Any]:
+def _save_samples(run: Run, ground: Ground, trials: dict[str, Trial]) -> dict[str, Any]:
     """The first unseen trajectory: reference, coarse grid alone, and with the best weights that there are."""
-    data, forcing = ground.sets["test"]
-    frames = data.frames.shape[1]
-    chosen = np.unique(np.linspace(0, frames - 1, min(frames, PICTURED[ground.benchmark.dim])).astype(int))
-    weights = next(name for name in ("best", "final", "selected") if name in subject.closures)
-    frame0 = data.frames[:1, 0].astype(subject.setting.precision)
-    one = jax.tree.map(lambda leaf: leaf[:1], forcing)
-    sample = {"reference": data.frames[0, chosen]}
-    for name, closure in {"none": None, weights: subject.closures[weights]}.items():
-        sample[name] = ground.run(closure, frame0, one)[0, chosen].astype(np.float32)
-    save_arrays(subject.run.path / "samples.safetensors", sample)
-    return {"seed": data.seeds[0], "frames": chosen.tolist()}
+    data, _ = ground.sets["test"]
+    weights = next(name for name in ("best", "final", "selected") if name in trials)
+    sample = {name: trials[name].sample for name in ("none", weights)}
+    save_arrays(run.path / "samples.safetensors", sample | {"reference": data.frames[0, ground.pictured]})
+    return {"seed": data.seeds[0], "frames": ground.pictured.tolist()}

@@ -105,11 +105,11 @@ def make_subject(run: Run, options: Evaluate) -> Subject:
 
 def _setting(run: Run, configuration: dict[str, Any], options: Evaluate) -> Setting:
     try:
-        own, preset = configuration["benchmark"], configuration["preset"]
-        coarse, scheme, precision = (configuration[key] for key in ("coarse", "scheme", "precision"))
-        coupling = configuration["recipe"]["coupling"]
-    except (KeyError, TypeError) as error:
-        raise UserError(f"{run.config_file} is damaged: it does not say {error}") from error
+        own, preset, _ = (configuration[key] for key in ("benchmark", "preset", "seed"))
+        scheme, precision = configuration["scheme"], configuration["precision"]
+        coarse, coupling = int(configuration["coarse"]), configuration["recipe"]["coupling"]
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(f"{run.config_file} is damaged: {type(error).__name__} {error}") from error
     here, there = benchmark(own, preset), benchmark(options.on or own, preset)
     if here.dim != there.dim:
         raise UserError(f"{run.path} was trained in {here.dim} dimensions, and {there.name} has {there.dim}")

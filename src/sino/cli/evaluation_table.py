@@ -29,7 +29,7 @@ def _print_block(members: list[tuple[Path, dict[str, Any]]]) -> None:
     own = first["trained_on"]
     at_home = own == {key: first[key] for key in ("benchmark", "coarse")}
     trained = "" if at_home else f", trained on {own['benchmark']}, {own['coarse']} cells"
-    print(f"\n{path.parent}: {first['model']} on {first['benchmark']}, {first['coarse']} cells{trained}")
+    print(f"\n{path.resolve().parent.name}: {first['model']} on {first['benchmark']}, {first['coarse']} cells{trained}")
     print(f"mean squared error over frames {first['first']}..{first['last']} (factor won over the coarse grid)")
     print(" " * LABEL + "".join(f"{title:<{CELL}}" for title in SETS.values()) + "unseen: correlated until")
     alone = first["scores"]["none"]
@@ -37,7 +37,7 @@ def _print_block(members: list[tuple[Path, dict[str, Any]]]) -> None:
     for path, evaluation in members:
         for weights, scores in evaluation["scores"].items():
             if weights != "none":
-                print(_row(f"{path.name} {weights}", scores, alone))
+                print(_row(f"{path.resolve().name} {weights}", scores, alone))
     if len(members) > 1:
         _print_seeds([evaluation["scores"] for _, evaluation in members], alone)
     for line in _failures(members):
@@ -72,11 +72,15 @@ def _time(score: dict[str, Any]) -> str:
 
 def _print_seeds(members: list[dict[str, Any]], alone: dict[str, Any]) -> None:
     """Mean, minimum and standard deviation over the seeds of the same network, for each kind of weights."""
-    for weights in [name for name in members[0] if name != "none"]:
-        errors = {name: [scores[weights][name]["mse"]["mean"] for scores in members] for name in SETS}
+    for weights in dict.fromkeys(name for scores in members for name in scores if name != "none"):
+        have = [scores[weights] for scores in members if weights in scores]
+        if len(have) < 2:
+            continue
+        errors = {name: [scores[name]["mse"]["mean"] for scores in have] for name in SETS}
         for label, summary in (("AVE", np.mean), ("Best", np.min), ("spread", _deviation)):
-            cells = [_over_seeds(errors[name], summary, alone[name] if label != "spread" else None) for name in SETS]
-            print(f"{f'{label}, {weights}':<{LABEL}}" + "".join(f"{cell:<{CELL}}" for cell in cells).rstrip())
+            cells = [_over_seeds(errors[name], summary, None if label == "spread" else alone[name]) for name in SETS]
+            row = f"{f'{label} of {len(have)}, {weights}':<{LABEL}}" + "".join(f"{cell:<{CELL}}" for cell in cells)
+            print(row.rstrip())
 
 
 def _over_seeds(errors: list[float | None], summary: Any, alone: dict[str, Any] | None) -> str:
@@ -100,7 +104,7 @@ def _failures(members: list[tuple[Path, dict[str, Any]]]) -> list[str]:
         for weights, scores in evaluation["scores"].items():
             if weights == "none" and path != members[0][0]:
                 continue
-            who = "coarse grid alone" if weights == "none" else f"{path.name} {weights}"
+            who = "coarse grid alone" if weights == "none" else f"{path.resolve().name} {weights}"
             for name, title in SETS.items():
                 failed = [
                     f"seed {one['seed']} at frame {one['frame']}" for one in scores[name]["blown_up"]["trajectories"]

@@ -80,12 +80,12 @@ def score(
     grid: Grid,
     first: int,
     precision: str = "float32",
-    watch: Callable[[int], object] = lambda trajectories: None,
+    watch: Callable[[np.ndarray], object] = lambda prediction: None,
 ) -> dict[str, Any]:
     """Roll out every trajectory from its frame 0 and say, in plain values, how good the result is.
 
     Errors are reported over the frames from `first` on. `forcing` has a leading axis over the trajectories; `precision`
-    is that of the rollouts; `watch` is told how many trajectories were done at a time. See `summarise` for the result.
+    is that of the rollouts; `watch` is shown every batch of them, `(b, t, c, *n)`. See `summarise` for the result.
     """
     parts = []
     for rows in _batches(len(data.seeds), data.frames[0].nbytes):
@@ -94,7 +94,7 @@ def score(
             closure, truth[:, 0].astype(precision), jax.tree.map(lambda leaf, rows=rows: leaf[rows], forcing)
         )
         parts.append(measure(prediction, truth, grid, first))
-        watch(len(truth))
+        watch(prediction)
     measured = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     return summarise(measured, data.seeds, data.times, grid, first)
 
