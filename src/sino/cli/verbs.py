@@ -164,6 +164,35 @@ class Evaluate:
 
 
 @dataclass(frozen=True)
+class Analyze:
+    """Look into trained closures: their kernels, what theory says of them, scaling laws, and what they cost.
+
+    Several runs of one benchmark and network at different sizes make a scaling law.
+    """
+
+    runs: Positional[tuple[Path, ...]]
+    """Folders of runs: of one seed, or a folder above several, of which those are taken that have weights."""
+    cost: bool = False
+    """Measure wall clock and error of the closure, of finer grids and of a better classical scheme, on this device."""
+    grids: tuple[int, ...] | None = None
+    """Finer grids for the cost, cells per axis; by default twice and four times the coarse one."""
+    trajectories: int = 4
+    """Unseen trajectories whose errors count for the cost."""
+    batch: int | None = None
+    """Trajectories that are timed side by side; by default as many as errors are taken of."""
+    window: tuple[int, int] | None = None
+    """First and last frame of the errors for the cost; by default those after the training window."""
+    out: Path | None = None
+    """File of the scaling laws; by default scaling.json beside the runs, if they come in several sizes."""
+
+    def run(self) -> None:
+        """Analyse."""
+        from sino.cli.analysis import analyze
+
+        analyze(self)
+
+
+@dataclass(frozen=True)
 class Inspect:
     """Show what is in a dataset or a run, verify its checksums, and draw it."""
 
@@ -198,6 +227,7 @@ VERBS: dict[str, type] = {
     "generate": Generate,
     "train": Train,
     "evaluate": Evaluate,
+    "analyze": Analyze,
     "inspect": Inspect,
     "demo": Demo,
 }
