@@ -1,0 +1,166 @@
+"""Result files of `sino analyze`, read and checked: kernels and bounds of a run, its cost, and scaling laws of many."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sino.report.results import read_record
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """Principal components of the kernels of one branch of one block."""
+
+    block: int
+    branch: str
+    bottleneck: int
+    samples: int
+    features: int
+    explained: tuple[float, ...]
+    """Cumulative share of the variance, by component."""
+    rank: int
+    rank_bound: int
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What theory allows a branch, and what it does."""
+
+    block: int
+    branch: str
+    lipschitz_bound: float | None
+    largest_slope: float | None
+    norm_bound: float | None
+    norm: float | None
+    holds: bool
+
+
+@dataclass(frozen=True)
+class CostRow:
+    """One way to simulate: what a unit of time costs, and the error by truth (`dataset`, `spectral`)."""
+
+    what: str
+    cells: int
+    seconds_per_time: float
+    errors: dict[str, float | None]
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Wall clock against error, measured side by side on one device."""
+
+    device: str
+    precision: str
+    batch: int
+    rows: tuple[CostRow, ...]
+    speedup: dict[str, float | None]
+    """At equal error, by truth."""
+    break_even: float | None
+    """Simulated time units after which data and training have paid."""
+    data_seconds: float | None
+    train_seconds: float | None
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """The analysis of one run."""
+
+    kernels: tuple[Kernel, ...]
+    bounds: tuple[Bound, ...]
+    cost: Cost | None
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A power law `error = prefactor x^-exponent` through points."""
+
+    model: str
+    against: str
+    points: tuple[tuple[float, float], ...]
+    exponent: float
+    interval: tuple[float, float] | None
+    prefactor: float
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """Power laws of one benchmark."""
+
+    benchmark: str
+    fits: tuple[Fit, ...]
+
+
+def read_analysis(path: Path) -> Analysis:
+    """RUN/analysis.json."""
+    return read_record(path, "analysis", _analysis)
+
+
+def read_scaling(path: Path) -> Scaling:
+    """The file that `sino analyze RUN... --out FILE` writes."""
+    return read_record(
+        path, "scaling", lambda record: Scaling(str(record["benchmark"]), tuple(map(_fit, record["fits"])))
+    )
+
+
+def _analysis(record: Mapping[str, Any]) -> Analysis:
+    kernels = tuple(
+        Kernel(
+            block=int(k["block"]),
+            branch=str(k["branch"]),
+            bottleneck=int(k["bottleneck"]),
+            samples=int(k["samples"]),
+            features=int(k["features"]),
+            explained=tuple(float(share) for share in k["explained"]),
+            rank=int(k["rank"]),
+            rank_bound=int(k["rank_bound"]),
+        )
+        for k in record["kernels"]
+    )
+    bounds = tuple(
+        Bound(
+            block=int(b["block"]),
+            branch=str(b["branch"]),
+            lipschitz_bound=b["lipschitz_bound"],
+            largest_slope=b["largest_slope"],
+            norm_bound=b["norm_bound"],
+            norm=b["norm"],
+            holds=bool(b["holds"]),
+        )
+        for b in record["bounds"]
+    )
+    return Analysis(kernels, bounds, _cost(record["cost"]) if record.get("cost") else None)
+
+
+def _cost(record: Mapping[str, Any]) -> Cost:
+    rows = tuple(
+        CostRow(
+            what=str(row["what"]),
+            cells=int(row["cells"]),
+            seconds_per_time=float(row["seconds_per_time"]),
+            errors={truth: row["error"].get(truth) for truth in ("dataset", "spectral")},
+        )
+        for row in record["rows"]
+    )
+    return Cost(
+        device=str(record["device"]),
+        precision=str(record["precision"]),
+        batch=int(record["batch"]),
+        rows=rows,
+        speedup={truth: record["speedup_at_equal_error"].get(truth) for truth in ("dataset", "spectral")},
+        break_even=record.get("break_even_time_units"),
+        data_seconds=record.get("data_seconds"),
+        train_seconds=record.get("train_seconds"),
+    )
+
+
+def _fit(record: Mapping[str, Any]) -> Fit:
+    low, high = record["interval"] or (None, None)
+    return Fit(
+        model=str(record["model"]),
+        against=str(record["against"]),
+        points=tuple((float(x), float(error)) for x, error in record["points"]),
+        exponent=float(record["exponent"]),
+        interval=None if low is None or high is None else (float(low), float(high)),
+        prefactor=float(record["prefactor"]),
+    )

@@ -1,0 +1,79 @@
+"""The figure of error against parameters."""
+
+from statistics import fmean
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+
+from sino.models import PAPER_COUNTS
+from sino.report.names import GREY, MODEL_TITLES, colour, marker
+from sino.report.paper import ERRORS
+from sino.report.picture import INK, Picture, drawing
+from sino.report.runs import Collection, Group, Setting
+
+
+def error_against_parameters(runs: Collection) -> Picture | None:
+    """Mean squared error of every network against its size, beside the paper's."""
+    panels: dict[Setting, list[Group]] = {}
+    for group in runs.groups:
+        if group.parameters and group.setting.own_grid and _means(group):
+            panels.setdefault(group.setting, []).append(group)
+    if not panels:
+        return None
+    columns = min(3, len(panels))
+    rows = -(-len(panels) // columns)
+    with drawing(max(3.2 * columns, 5.0), 2.9 * rows + 0.7) as figure:
+        axes = figure.subplots(rows, columns, squeeze=False).ravel()
+        drawn: dict[str, None] = {}
+        for ax, (setting, groups) in zip(axes, panels.items(), strict=False):
+            if setting.preset == "paper" and setting.scheme == "paper":
+                drawn |= dict.fromkeys(_paper_points(ax, setting))
+            for group in groups:
+                means = _means(group)
+                style = {"color": colour(group.model), "markersize": 11 if group.model == "sino" else 7}
+                size = group.parameters
+                ax.plot([size, size], [min(means), max(means)], "-", color=colour(group.model), linewidth=1)
+                edge = {"markeredgecolor": INK, "markeredgewidth": 0.9} if group.schedule == "paper" else {}
+                ax.plot(size, fmean(means), marker(group.model), **style, **edge)
+                drawn[group.model] = None
+            coarse = runs.coarse(setting, "paper")
+            if coarse is not None and coarse.mean is not None:
+                ax.axhline(coarse.mean, color=GREY, linestyle="--", linewidth=1)
+            ax.set(xscale="log", yscale="log", title=setting.title, xlabel="parameters")
+        for ax in axes[len(panels) :]:
+            ax.set_visible(False)
+        for ax in axes[::columns]:
+            ax.set_ylabel("mean squared error")
+        handles = [_handle(model) for model in MODEL_TITLES if model in drawn]
+        handles.append(Line2D([], [], color=GREY, linestyle="--", linewidth=1, label="coarse grid alone"))
+        if any(s.preset == "paper" for s in panels):
+            handles.append(Line2D([], [], color=INK, marker="o", fillstyle="none", linestyle="", label="the paper's"))
+        figure.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 3 * columns))
+    names = ", ".join(setting.title for setting in panels)
+    return Picture(
+        "error-against-parameters",
+        "Error against parameters",
+        f"Scatter plots of mean squared error against number of parameters for {names}.",
+        "Mean squared error after the training window, on the training trajectories (the paper's protocol), against "
+        "the number of parameters. Filled: ours, mean over seeds, with the range; with a dark edge, trained by the "
+        "paper's schedule. Hollow: what the paper reports. Dashed: the coarse grid alone.",
+        figure,
+    )
+
+
+def _paper_points(ax: Axes, setting: Setting) -> list[str]:
+    dim = setting.facts.dim
+    for model, (average, _) in ERRORS[setting.benchmark].items():
+        style = {"color": colour(model), "markersize": 10 if model == "sino" else 6}
+        ax.plot(PAPER_COUNTS[model][dim - 1], average, marker(model), **style, fillstyle="none", markeredgewidth=1)
+    return list(ERRORS[setting.benchmark])
+
+
+def _handle(model: str) -> Line2D:
+    style: dict[str, Any] = {"color": colour(model), "marker": marker(model), "linestyle": ""}
+    return Line2D([], [], **style, markersize=9 if model == "sino" else 6, label=MODEL_TITLES[model])
+
+
+def _means(group: Group) -> list[float]:
+    return [score.mean for score in group.scores("paper") if score.mean is not None]

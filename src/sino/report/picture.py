@@ -1,0 +1,86 @@
+"""A figure with its words: title, caption and alternative text; as a file, or as part of a page."""
+
+import io
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+from matplotlib.figure import Figure
+
+from sino.report.figures import STYLE
+
+INK = "#1a1c20"
+"""Colour of all that is neither data nor background. On a page it becomes the colour of the text, light or dark."""
+
+PAGE_STYLE: dict[Any, Any] = (
+    STYLE
+    | {
+        "svg.fonttype": "path",
+        "svg.hashsalt": "sino",
+        "figure.facecolor": "none",
+        "axes.facecolor": "none",
+        "axes.linewidth": 0.7,
+        "lines.linewidth": 1.4,
+        "legend.fontsize": 8,
+        "axes.titlelocation": "left",
+    }
+    | dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"), INK)
+)
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure that explains itself."""
+
+    name: str
+    """For file names and anchors; unique in a report."""
+    title: str
+    alt: str
+    """What a reader who does not see it should know."""
+    caption: str
+    figure: Figure
+
+
+@contextmanager
+def drawing(width: float, height: float) -> Iterator[Figure]:
+    """An empty figure of so many inches in the style of the report."""
+    with matplotlib.rc_context(PAGE_STYLE):
+        yield Figure(figsize=(width, height), layout="constrained")
+
+
+def svg(figure: Figure, background: str = "none") -> str:
+    """A figure as SVG, the same bytes every time."""
+    stream = io.StringIO()
+    with matplotlib.rc_context(PAGE_STYLE):
+        figure.savefig(stream, format="svg", facecolor=background, metadata={"Date": None, "Creator": None})
+    return stream.getvalue()
+
+
+def save_svg(picture: Picture, folder: Path) -> Path:
+    """Write a picture on white, for papers and other pages."""
+    path = folder / f"{picture.name}.svg"
+    path.write_text(svg(picture.figure, "white"))
+    return path
+
+
+def inline_svg(picture: Picture) -> str:
+    """A picture as an element of a page: names made unique, colours of the page, alternative text."""
+    text = svg(picture.figure)
+    body = text[text.index(">", text.index("<svg")) + 1 :]
+    body = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>", "", body, flags=re.DOTALL)
+    body = re.sub(r' id="([^"]+)"', rf' id="{picture.name}-\1"', body)
+    body = re.sub(r'(xlink:href="#|url\(#)', rf"\g<1>{picture.name}-", body)
+    body = body.replace(INK, "currentColor")
+    match = re.search(r'viewBox="([\d. ]+)"', text)
+    assert match is not None
+    box = match.group(1)
+    width = round(float(box.split()[2]) * 4 / 3)  # points to pixels
+    return (
+        f'<svg class="figure" role="img" aria-label="{escape(picture.alt)}" viewBox="{box}" '
+        f'style="max-width: {width}px" xmlns:xlink="http://www.w3.org/1999/xlink">{body}'
+    )
