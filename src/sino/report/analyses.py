@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sino.report.names import MODEL_TITLES
 from sino.report.results import read_record
 
 
@@ -34,6 +35,8 @@ class Bound:
     norm_bound: float | None
     norm: float | None
     holds: bool
+    paper_holds: bool | None
+    """Whether the norm is also below the formula that the paper prints, which forgets the head's bias."""
 
 
 @dataclass(frozen=True)
@@ -55,11 +58,26 @@ class Cost:
     batch: int
     rows: tuple[CostRow, ...]
     speedup: dict[str, float | None]
-    """At equal error, by truth."""
+    """At equal error, by truth, against the closure's own solver on a finer grid."""
+    reason: dict[str, str | None]
+    """Why there is no speed-up, where there is none."""
+    speedup_strong: dict[str, float | None]
+    """The same against the better classical scheme."""
     break_even: float | None
     """Simulated time units after which data and training have paid."""
     data_seconds: float | None
     train_seconds: float | None
+
+
+@dataclass(frozen=True)
+class Approximation:
+    """How well a bottleneck can generate a smooth family of kernels: error relative to its variation."""
+
+    bottleneck: int
+    limit: float
+    """The best that any features can do."""
+    fitted: float
+    """What a trained hypernetwork does."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +86,7 @@ class Analysis:
 
     kernels: tuple[Kernel, ...]
     bounds: tuple[Bound, ...]
+    approximation: tuple[Approximation, ...]
     cost: Cost | None
 
 
@@ -76,11 +95,18 @@ class Fit:
     """A power law `error = prefactor x^-exponent` through points."""
 
     model: str
+    schedule: str
     against: str
     points: tuple[tuple[float, float], ...]
     exponent: float
     interval: tuple[float, float] | None
     prefactor: float
+
+    @property
+    def label(self) -> str:
+        """For people."""
+        title = MODEL_TITLES.get(self.model, self.model)
+        return title if self.schedule == "ours" else f"{title}, {self.schedule}'s schedule"
 
 
 @dataclass(frozen=True)
@@ -126,10 +152,15 @@ def _analysis(record: Mapping[str, Any]) -> Analysis:
             norm_bound=b["norm_bound"],
             norm=b["norm"],
             holds=bool(b["holds"]),
+            paper_holds=b.get("paper_holds"),
         )
         for b in record["bounds"]
     )
-    return Analysis(kernels, bounds, _cost(record["cost"]) if record.get("cost") else None)
+    approximation = tuple(
+        Approximation(int(row["bottleneck"]), float(row["limit"]), float(row["fitted"]))
+        for row in record.get("approximation", ())
+    )
+    return Analysis(kernels, bounds, approximation, _cost(record["cost"]) if record.get("cost") else None)
 
 
 def _cost(record: Mapping[str, Any]) -> Cost:
@@ -138,7 +169,7 @@ def _cost(record: Mapping[str, Any]) -> Cost:
             what=str(row["what"]),
             cells=int(row["cells"]),
             seconds_per_time=float(row["seconds_per_time"]),
-            errors={truth: row["error"].get(truth) for truth in ("dataset", "spectral")},
+            errors=_by_truth(row["error"]),
         )
         for row in record["rows"]
     )
@@ -147,17 +178,24 @@ def _cost(record: Mapping[str, Any]) -> Cost:
         precision=str(record["precision"]),
         batch=int(record["batch"]),
         rows=rows,
-        speedup={truth: record["speedup_at_equal_error"].get(truth) for truth in ("dataset", "spectral")},
+        speedup=_by_truth(record["speedup_at_equal_error"]),
+        reason=_by_truth(record.get("reason") or {}),
+        speedup_strong=_by_truth(record.get("speedup_against_strong") or {}),
         break_even=record.get("break_even_time_units"),
         data_seconds=record.get("data_seconds"),
         train_seconds=record.get("train_seconds"),
     )
 
 
+def _by_truth(record: Mapping[str, Any]) -> dict[str, Any]:
+    return {truth: record.get(truth) for truth in ("dataset", "spectral")}
+
+
 def _fit(record: Mapping[str, Any]) -> Fit:
     low, high = record["interval"] or (None, None)
     return Fit(
         model=str(record["model"]),
+        schedule=str(record.get("schedule", "ours")),
         against=str(record["against"]),
         points=tuple((float(x), float(error)) for x, error in record["points"]),
         exponent=float(record["exponent"]),

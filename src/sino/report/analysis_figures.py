@@ -1,5 +1,7 @@
 """Figures of `sino analyze`: variance of the kernels, scaling laws, cost against error."""
 
+import re
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
@@ -8,8 +10,8 @@ from sino.report.analyses import Cost, CostRow, Kernel, Scaling
 from sino.report.figures import COLOURS
 from sino.report.names import BENCHMARK_TITLES, GREY, MODEL_TITLES, SINO, colour, marker, ratio
 from sino.report.paper import EXPONENTS
-from sino.report.picture import INK, Picture, drawing
-from sino.report.runs import Group
+from sino.report.picture import INK, Picture, drawing, log_axis
+from sino.report.runs import Collection, Group
 
 TRUTHS = {"dataset": "against the dataset's fine solution", "spectral": "against a converged spectral solution"}
 
@@ -53,7 +55,33 @@ def _variance(ax: Axes, kernels: list[Kernel], branch: str) -> None:
 
 
 def _slug(group: Group) -> str:
-    return "".join(c if c.isalnum() else "-" for c in group.label.lower())
+    return "-".join(re.findall("[a-z0-9.]+", group.label.lower()))
+
+
+def approximation(runs: Collection) -> Picture | None:
+    """Error of a smooth family of kernels against the size of the bottleneck that generates it."""
+    found = (run.analysis.approximation for run in runs.runs if run.analysis and run.analysis.approximation)
+    rows = next(found, ())
+    if not rows:
+        return None
+    sizes = [row.bottleneck for row in rows]
+    with drawing(4.4, 3.0) as figure:
+        ax = figure.subplots()
+        ax.plot(sizes, [row.fitted for row in rows], "*-", color=SINO, markersize=9, label="a trained hypernetwork")
+        ax.plot(sizes, [row.limit for row in rows], "o--", color=GREY, markersize=4, label="the best of any n features")
+        ax.set(xlabel="bottleneck n", ylabel="relative error")
+        log_axis(ax.xaxis)
+        log_axis(ax.yaxis)
+        ax.legend()
+    return Picture(
+        "approximation",
+        "What a bottleneck can hold",
+        "Relative error of a smooth family of kernels against the size of the bottleneck, on logarithmic scales: it "
+        f"falls from {rows[0].fitted:.2g} at n = {sizes[0]} to {rows[-1].fitted:.2g} at n = {sizes[-1]}.",
+        "Universal approximation, measured: a hypernetwork is fitted to an analytic family of kernels. Dashed: the "
+        "principal components of the family, below which no bottleneck of that size can get.",
+        figure,
+    )
 
 
 def scaling_laws(scaling: Scaling) -> Picture | None:
@@ -71,10 +99,11 @@ def scaling_laws(scaling: Scaling) -> Picture | None:
                 if fit.interval is not None:
                     exponent += f" ({fit.interval[0]:.2f} to {fit.interval[1]:.2f})"
                 ax.plot(x, error, marker(fit.model), color=colour(fit.model), markersize=7)
-                name = MODEL_TITLES.get(fit.model, fit.model)
                 law = fit.prefactor * ends**-fit.exponent
-                ax.plot(ends, law, color=colour(fit.model), label=f"{name}: {exponent}")
-            ax.set(xscale="log", yscale="log", xlabel=words[kind], ylabel="mean squared error")
+                ax.plot(ends, law, color=colour(fit.model), label=f"{fit.label}: {exponent}")
+            ax.set(xlabel=words[kind], ylabel="mean squared error")
+            log_axis(ax.xaxis)
+            log_axis(ax.yaxis)
             ax.legend(fontsize=7)
     title = BENCHMARK_TITLES.get(scaling.benchmark, scaling.benchmark)
     paper = EXPONENTS.get(scaling.benchmark, {})
@@ -101,12 +130,12 @@ def cost_against_error(group: Group) -> Picture | None:
         for ax, truth in zip(figure.subplots(1, len(truths), squeeze=False)[0], truths, strict=True):
             _cost(ax, cost, truth, group)
     gains = [f"{ratio(value)} times {TRUTHS[truth]}" for truth, value in cost.speedup.items() if value is not None]
-    gain = f"Speed-up at equal error: {'; '.join(gains)}." if gains else "No speed-up at equal error could be read off."
+    gain = f"Speed-up at equal error: {'; '.join(gains)}." if gains else "No finer grid has the closure's error."
     return Picture(
         f"cost-{group.setting.slug}-{_slug(group)}",
         f"{group.setting.title}, {group.label}: cost against error",
         "Error against wall clock per simulated time unit, on logarithmic scales, of the closure, the coarse solver, "
-        f"finer grids and a spectral solver. {gain}",
+        f"finer grids and a better classical scheme. {gain}",
         f"Measured on {cost.device}, {cost.precision}, batch {cost.batch}. Lower and further left is better. {gain}",
         figure,
     )
@@ -119,7 +148,7 @@ def _cost(ax: Axes, cost: Cost, truth: str, group: Group) -> None:
     known = [row for row in cost.rows if row.errors[truth] is not None]
     kinds = {
         "finer grids": ([r for r in known if r.what == "coarse" or r.what.startswith("fine")], INK, "o--"),
-        "spectral solver": ([r for r in known if r.what.startswith("spectral")], "#0072B2", "s-."),
+        "better classical scheme": ([r for r in known if r.what.startswith(("spectral", "strong"))], "#0072B2", "s-."),
         group.label: ([r for r in known if r.what == "closure"], SINO, "*"),
     }
     for label, (rows, tone, style) in kinds.items():
@@ -131,7 +160,8 @@ def _cost(ax: Axes, cost: Cost, truth: str, group: Group) -> None:
             for row in rows:
                 where = (row.seconds_per_time, row.errors[truth] or 0.0)
                 ax.annotate(str(row.cells), where, xytext=(5, 4), textcoords="offset points", fontsize=7)
-    ax.set(xscale="log", yscale="log", xlabel="seconds per time unit", ylabel="mean squared error")
-    ax.set_title(TRUTHS[truth])
+    ax.set(xlabel="seconds per time unit", ylabel="mean squared error", title=TRUTHS[truth])
     ax.margins(0.12)
+    log_axis(ax.xaxis)
+    log_axis(ax.yaxis)
     ax.legend()

@@ -8,6 +8,7 @@ from pathlib import Path
 import matplotlib
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from PIL import Image
 
@@ -49,11 +50,12 @@ def animate(flow: Flow) -> Animation:
         figure.set_facecolor("white")
         canvas = FigureCanvasAgg(figure)
         heading = figure.suptitle(" ", x=0.01, ha="left", fontsize=9)
+        digits = max(0, 2 - int(np.floor(np.log10(flow.times[-1]))))
         images = []
         for step in steps:
             show(step)
             inside = flow.times[step] <= flow.train_until
-            heading.set_text(f"t = {flow.times[step]:.2f}" + (" (training window)" if inside else ""))
+            heading.set_text(f"t = {flow.times[step]:.{digits}f}" + (" (training window)" if inside else ""))
             canvas.draw()
             images.append(Image.fromarray(np.asarray(canvas.buffer_rgba())[..., :3].copy()))
     late = int(np.argmin(np.abs(flow.times[steps] - 0.5 * (flow.train_until + flow.times[-1]))))
@@ -109,13 +111,18 @@ def _profiles(scalars: dict[str, np.ndarray]) -> tuple[Figure, Callable[[int], o
     return figure, show
 
 
+def _reduced(image: Image.Image) -> Image.Image:
+    """256 colours, the same for all frames so that nothing flickers: those of fields, of text and of the closure."""
+    shades = np.linspace(0, 1, 64)[:, None]
+    inks = [(1 - shades) * np.array(to_rgb(tone)) + shades for tone in (INK, SINO)]
+    fields = matplotlib.colormaps[FIELD_MAP](np.linspace(0, 1, 128))[:, :3]
+    holder = Image.new("P", (1, 1))
+    holder.putpalette(np.rint(255 * np.concatenate([fields, *inks])).astype(np.uint8).tobytes())
+    return image.quantize(palette=holder, dither=Image.Dither.NONE)
+
+
 def _gif(images: list[Image.Image]) -> bytes:
-    """One palette for all frames, so that nothing flickers."""
-    sheet = Image.new("RGB", (images[0].width, 3 * images[0].height))
-    for position, image in enumerate((images[0], images[len(images) // 2], images[-1])):
-        sheet.paste(image, (0, position * image.height))
-    palette = sheet.quantize(128)
-    frames = [image.quantize(palette=palette, dither=Image.Dither.NONE) for image in images]
+    frames = [_reduced(image) for image in images]
     stream = io.BytesIO()
     durations = [MILLISECONDS] * (len(frames) - 1) + [1500]
     frames[0].save(stream, "GIF", save_all=True, append_images=frames[1:], duration=durations, loop=0, optimize=False)
@@ -124,5 +131,5 @@ def _gif(images: list[Image.Image]) -> bytes:
 
 def _png(image: Image.Image) -> bytes:
     stream = io.BytesIO()
-    image.quantize(128, dither=Image.Dither.NONE).save(stream, "PNG", optimize=True)
+    _reduced(image).save(stream, "PNG", optimize=True)
     return stream.getvalue()

@@ -1,12 +1,13 @@
 """Figures of errors over time and during training."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
-from sino.report.names import GREY, colour, dashes
-from sino.report.picture import Picture, drawing
+from sino.report.names import GREY, colour
+from sino.report.picture import Picture, drawing, log_axis
 from sino.report.results import Score
 from sino.report.runs import Collection, Group, Setting
 from sino.report.verdict import lead
@@ -16,6 +17,14 @@ LINES = 6
 """More curves than this in one figure cannot be told apart."""
 POINTS = 400
 """A curve needs no more points than this."""
+
+DASHES: tuple[Any, ...] = ("-", (0, (1, 1)), "-.", (0, (5, 1, 1, 1, 1, 1)))
+FLAT_STYLES: dict[str, dict[str, Any]] = {
+    "none": {"color": GREY, "linestyle": "--", "linewidth": 1.2},
+    "hyperviscosity": {"color": GREY, "linestyle": ":", "linewidth": 1.4},
+    "smagorinsky": {"color": GREY, "linestyle": "-.", "linewidth": 1.2},
+}
+"""What has no network, in grey."""
 
 
 def shown(runs: Collection, setting: Setting) -> list[Group]:
@@ -27,10 +36,15 @@ def shown(runs: Collection, setting: Setting) -> list[Group]:
     return ([first] if first in groups else []) + [g for g in groups if g is not first][: LINES - 1]
 
 
-def curve_style(group: Group) -> dict[str, Any]:
-    """Colour, dashes and width of a group's curve."""
-    width = 2.0 if group.model == "sino" else 1.3
-    return {"color": colour(group.model), "linestyle": dashes(group.model, group.schedule), "linewidth": width}
+def curve_styles(groups: Sequence[Group]) -> list[dict[str, Any]]:
+    """Colour, dashes and width of the groups' curves: groups of one colour differ in their dashes."""
+    styles, used = [], []
+    for group in groups:
+        tone = colour(group.model)
+        style = {"color": tone, "linestyle": DASHES[used.count(tone) % len(DASHES)], "linewidth": 1.5}
+        styles.append(FLAT_STYLES.get(group.model, style))
+        used.append(tone)
+    return styles
 
 
 def error_over_time(runs: Collection, setting: Setting) -> Picture | None:
@@ -49,7 +63,7 @@ def error_over_time(runs: Collection, setting: Setting) -> Picture | None:
         curves: list[tuple[str, list[Score], dict[str, Any]]] = [
             ("coarse grid alone", [coarse], {"color": GREY, "linestyle": "--"})
         ]
-        curves += [(g.label, g.scores("test"), curve_style(g)) for g in groups]
+        curves += [(g.label, g.scores("test"), s) for g, s in zip(groups, curve_styles(groups), strict=True)]
         for position, (label, scores, style) in enumerate(curves):
             found = [s.error_over_time for s in scores if s.error_over_time]
             mean = np.mean([curve["mean"] for curve in found], axis=0)[thin]
@@ -59,7 +73,8 @@ def error_over_time(runs: Collection, setting: Setting) -> Picture | None:
             if position < 2 and len(found) == 1 and {"low", "high"} <= found[0].keys():
                 low, high = (found[0][name][thin] for name in ("low", "high"))
                 ax.fill_between(times[thin], low, high, color=style["color"], alpha=0.18, linewidth=0)
-        ax.set(yscale="log", xlabel="time after frame 0", ylabel="mean squared error", xlim=(0, times[-1]))
+        ax.set(xlabel="time after frame 0", ylabel="mean squared error", xlim=(0, times[-1]))
+        log_axis(ax.yaxis)
         ax.legend(loc="lower right")
     return Picture(
         f"error-over-time-{setting.slug}",
@@ -76,19 +91,22 @@ def error_over_time(runs: Collection, setting: Setting) -> Picture | None:
 def loss_curves(runs: Collection, setting: Setting) -> Picture | None:
     """Loss and validation error during training, one curve per seed."""
     groups = sorted(runs.of(setting), key=lambda g: g is not lead(runs, setting))[:LINES]
-    with drawing(7.4, 3.0) as figure:
+    with drawing(7.4, 3.2) as figure:
         left, right = figure.subplots(1, 2)
         labels = []
-        for group in groups:
+        for group, style in zip(groups, curve_styles(groups), strict=True):
             for run in group.runs:
                 lines = Run(run.path).metrics(tolerate_last=True)
                 losses = [(line["update"], line.get("loss")) for line in lines if line.get("kind") == "update"]
                 losses = [(u, value) for u, value in losses if value is not None]
                 if not losses:
                     continue
-                style = curve_style(group) | {"linewidth": 0.9, "alpha": 0.85}
+                style = style | {"linewidth": 1.0, "alpha": 0.85}
                 updates, values = _binned(np.array(losses, dtype=float))
-                if run.configuration["recipe"].get("loss") != "log":
+                kind = run.configuration["recipe"].get("loss")
+                if kind == "rms":  # the logarithm of a root
+                    values = 2 * values
+                elif kind != "log":
                     values = np.log(np.maximum(values, 1e-300))
                 left.plot(updates, values, label="" if group.label in labels else group.label, **style)
                 labels.append(group.label)
@@ -102,9 +120,9 @@ def loss_curves(runs: Collection, setting: Setting) -> Picture | None:
         if not labels:
             return None
         left.set(xlabel="update", ylabel="log of the loss", title="Loss in training windows")
-        right.set(xlabel="update", yscale="log", title="Error on validation rollouts")
-        right.set_ylabel("mean squared error")
-        left.legend()
+        right.set(xlabel="update", ylabel="mean squared error", title="Error on validation rollouts")
+        log_axis(right.yaxis)
+        figure.legend(loc="outside lower center", ncols=4)
     return Picture(
         f"loss-{setting.slug}",
         f"{setting.title}: training",

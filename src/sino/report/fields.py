@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-import matplotlib
 import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
@@ -16,6 +15,9 @@ from sino.report.verdict import lead
 
 FLOWS = 3
 """Closures that are drawn besides truth and coarse grid."""
+
+WEIGHTS = ("best", "final", "selected")
+"""Whose trajectory is shown: the first that was kept."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ def sampled_flow(runs: Collection, setting: Setting) -> Flow | None:
         if found is None:
             found = evaluation
             fields = {"reference": samples["reference"], "coarse grid alone": samples["none"]}
-        closure = samples.get("best", samples.get("final"))
+        closure = next((samples[name] for name in WEIGHTS if name in samples), None)
         if closure is not None and evaluation.sample_frames == found.sample_frames:
             fields[group.label] = closure
     if found is None:
@@ -79,14 +81,9 @@ def _space_time(flow: Flow) -> Picture:
         strips = [(reference[0], reference[1], False)]
         for label, field in others:
             strips += [(label, field, False), (f"{label}: difference", differences[label], True)]
-        signed, errors = [], []
         for ax, (label, field, is_error) in zip(axes, strips, strict=True):
-            (errors if is_error else signed).append(ax)
             _strip(ax, field, flow, label, (0, worst) if is_error else (-limit, limit), is_error)
         axes[-1].set_xlabel("time after frame 0")
-        for group, is_error, label in ((signed, False, "u"), (errors, True, "|difference|")):
-            figure.colorbar(group[0].images[0], ax=list(axes), label=label, pad=0.01, shrink=0.45,
-                            anchor=(0, 0.0 if is_error else 1.0), fraction=0.03)  # fmt: skip
     labels = ", ".join(label for label, _ in others)
     return Picture(
         f"fields-{flow.setting.slug}",
@@ -101,9 +98,10 @@ def _space_time(flow: Flow) -> Picture:
 
 def _strip(ax: Axes, field: np.ndarray, flow: Flow, title: str, limits: tuple[float, float], is_error: bool) -> None:
     extent = (float(flow.times[0]), float(flow.times[-1]), 0.0, 1.0)
-    cmap = matplotlib.colormaps[ERROR_MAP if is_error else FIELD_MAP]
-    ax.imshow(field.T, aspect="auto", origin="lower", extent=extent, interpolation="none", cmap=cmap,
-              vmin=limits[0], vmax=limits[1])  # fmt: skip
+    low, high = limits
+    style = {"cmap": ERROR_MAP if is_error else FIELD_MAP, "vmin": low, "vmax": high, "interpolation": "none"}
+    image = ax.imshow(field.T, aspect="auto", origin="lower", extent=extent, **style)
+    ax.figure.colorbar(image, ax=ax, pad=0.01)
     ax.axvline(flow.train_until, color="white" if is_error else INK, linestyle="--", linewidth=0.8)
     ax.set(yticks=(), ylabel="x")
     ax.set_title(title, pad=3)
@@ -151,6 +149,7 @@ def _streamlines(ax: Axes, v: Float[np.ndarray, "2 x y"]) -> None:
     """Streamlines of velocities on the faces, moved to the centres of the cells."""
     u, w = (0.5 * (v[axis] + np.roll(v[axis], 1, axis=axis)) for axis in (0, 1))
     x, y = (np.arange(n) + 0.5 for n in u.shape)
+    ax.spines[:].set_visible(False)
     ax.set(xticks=(), yticks=(), xlim=(0, u.shape[0]), ylim=(0, u.shape[1]), aspect="equal")
     if np.isfinite(u).all() and np.isfinite(w).all():
         ax.streamplot(x, y, u.T, w.T, density=0.8, color=INK, linewidth=0.5, arrowsize=0.5)

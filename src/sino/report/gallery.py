@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from sino.report.account import benchmark_table, run_table
-from sino.report.analysis_figures import cost_against_error, kernel_variance, scaling_laws
+from sino.report.analysis_figures import approximation, cost_against_error, kernel_variance, scaling_laws
 from sino.report.analysis_tables import cost_tables, kernel_table, scaling_table
 from sino.report.animation import Animation, animate
 from sino.report.architecture import architecture
@@ -70,6 +70,7 @@ def make_gallery(runs: Collection) -> Gallery:
     analysed = [kernel_table(runs), scaling_table(runs), *cost_tables(runs)]
     drawn = [scaling_laws(scaling) for scaling in runs.scalings]
     drawn += [draw(group) for group in runs.groups for draw in (kernel_variance, cost_against_error)]
+    drawn.append(approximation(runs))
     results = [*result_tables(runs), bottleneck_table(runs)]
     return Gallery(
         results=tuple(table for table in results if table is not None),

@@ -76,13 +76,6 @@ def marker(model: str) -> str:
     return _MARKERS.get(model, ".")
 
 
-def dashes(model: str, schedule: str = "ours") -> str:
-    """Line style: dotted for the paper's schedule, dash-dotted for the networks that share a colour with another."""
-    if schedule == "paper":
-        return ":"
-    return "-." if model in ("unet", "deeponet", "transolver", "oformer", "galerkin") else "-"
-
-
 def number(value: float) -> str:
     """Three digits, as `1.03e-3`; without exponent where it would be 0."""
     mantissa, exponent = f"{value:.2e}".split("e")

@@ -7,9 +7,10 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from sino.models import PAPER_COUNTS
-from sino.report.names import GREY, MODEL_TITLES, colour, marker
+from sino.report.curves import FLAT_STYLES
+from sino.report.names import MODEL_TITLES, colour, marker
 from sino.report.paper import ERRORS
-from sino.report.picture import INK, Picture, drawing
+from sino.report.picture import INK, Picture, drawing, log_axis
 from sino.report.runs import Collection, Group, Setting
 
 
@@ -30,23 +31,20 @@ def error_against_parameters(runs: Collection) -> Picture | None:
             if setting.preset == "paper" and setting.scheme == "paper":
                 drawn |= dict.fromkeys(_paper_points(ax, setting))
             for group in groups:
-                means = _means(group)
-                style = {"color": colour(group.model), "markersize": 11 if group.model == "sino" else 7}
-                size = group.parameters
-                ax.plot([size, size], [min(means), max(means)], "-", color=colour(group.model), linewidth=1)
-                edge = {"markeredgecolor": INK, "markeredgewidth": 0.9} if group.schedule == "paper" else {}
-                ax.plot(size, fmean(means), marker(group.model), **style, **edge)
+                _our_point(ax, group)
                 drawn[group.model] = None
             coarse = runs.coarse(setting, "paper")
             if coarse is not None and coarse.mean is not None:
-                ax.axhline(coarse.mean, color=GREY, linestyle="--", linewidth=1)
-            ax.set(xscale="log", yscale="log", title=setting.title, xlabel="parameters")
+                ax.axhline(coarse.mean, **FLAT_STYLES["none"])
+                drawn["none"] = None
+            ax.set(title=setting.title, xlabel="parameters")
+            log_axis(ax.xaxis)
+            log_axis(ax.yaxis)
         for ax in axes[len(panels) :]:
             ax.set_visible(False)
         for ax in axes[::columns]:
             ax.set_ylabel("mean squared error")
         handles = [_handle(model) for model in MODEL_TITLES if model in drawn]
-        handles.append(Line2D([], [], color=GREY, linestyle="--", linewidth=1, label="coarse grid alone"))
         if any(s.preset == "paper" for s in panels):
             handles.append(Line2D([], [], color=INK, marker="o", fillstyle="none", linestyle="", label="the paper's"))
         figure.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 3 * columns))
@@ -57,9 +55,21 @@ def error_against_parameters(runs: Collection) -> Picture | None:
         f"Scatter plots of mean squared error against number of parameters for {names}.",
         "Mean squared error after the training window, on the training trajectories (the paper's protocol), against "
         "the number of parameters. Filled: ours, mean over seeds, with the range; with a dark edge, trained by the "
-        "paper's schedule. Hollow: what the paper reports. Dashed: the coarse grid alone.",
+        "paper's schedule. Hollow: what the paper reports. Grey lines: the coarse grid alone, and classical closures.",
         figure,
     )
+
+
+def _our_point(ax: Axes, group: Group) -> None:
+    """A network's size and error with its range over seeds; a level for a closure without a network."""
+    means = _means(group)
+    if group.model in FLAT_STYLES:
+        ax.axhline(fmean(means), **FLAT_STYLES[group.model])
+        return
+    tone, size = colour(group.model), group.parameters or 0
+    ax.plot([size, size], [min(means), max(means)], "-", color=tone, linewidth=1)
+    edge = {"markeredgecolor": INK, "markeredgewidth": 0.9} if group.schedule == "paper" else {}
+    ax.plot(size, fmean(means), marker(group.model), color=tone, markersize=11 if group.model == "sino" else 7, **edge)
 
 
 def _paper_points(ax: Axes, setting: Setting) -> list[str]:
@@ -71,6 +81,8 @@ def _paper_points(ax: Axes, setting: Setting) -> list[str]:
 
 
 def _handle(model: str) -> Line2D:
+    if model in FLAT_STYLES:
+        return Line2D([], [], **FLAT_STYLES[model], label=MODEL_TITLES[model])
     style: dict[str, Any] = {"color": colour(model), "marker": marker(model), "linestyle": ""}
     return Line2D([], [], **style, markersize=9 if model == "sino" else 6, label=MODEL_TITLES[model])
 

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib
+from matplotlib.axis import XAxis, YAxis
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from sino.report.figures import STYLE
 
@@ -53,6 +55,26 @@ def drawing(width: float, height: float) -> Iterator[Figure]:
         yield Figure(figsize=(width, height), layout="constrained")
 
 
+def log_axis(axis: XAxis | YAxis) -> None:
+    """A logarithmic axis with few labels: powers of ten, or 1, 2 and 5 times them where there is less to span."""
+    axis.axes.set(**{f"{axis.axis_name}scale": "log"})
+    low, high = axis.get_view_interval()
+    narrow = high / low < 30
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if narrow else (1.0,)))
+    axis.set_minor_formatter(NullFormatter())
+    if narrow:
+        axis.set_major_formatter(FuncFormatter(lambda value, _: _label(value)))
+
+
+def _label(value: float) -> str:
+    if 0.01 <= value < 1000:
+        return f"{value:g}"
+    if 1000 <= value < 1e9:
+        return f"{value / 1e6:g}M" if value >= 1e6 else f"{value / 1e3:g}k"
+    mantissa, exponent = f"{value:.0e}".split("e")
+    return f"{mantissa}e{int(exponent)}"
+
+
 def svg(figure: Figure, background: str = "none") -> str:
     """A figure as SVG, the same bytes every time."""
     stream = io.StringIO()
@@ -74,7 +96,7 @@ def inline_svg(picture: Picture) -> str:
     body = text[text.index(">", text.index("<svg")) + 1 :]
     body = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>", "", body, flags=re.DOTALL)
     body = re.sub(r' id="([^"]+)"', rf' id="{picture.name}-\1"', body)
-    body = re.sub(r'(xlink:href="#|url\(#)', rf"\g<1>{picture.name}-", body)
+    body = re.sub(r'(href="#|url\(#)', rf"\g<1>{picture.name}-", body.replace("xlink:href", "href"))
     body = body.replace(INK, "currentColor")
     match = re.search(r'viewBox="([\d. ]+)"', text)
     assert match is not None
@@ -82,5 +104,5 @@ def inline_svg(picture: Picture) -> str:
     width = round(float(box.split()[2]) * 4 / 3)  # points to pixels
     return (
         f'<svg class="figure" role="img" aria-label="{escape(picture.alt)}" viewBox="{box}" '
-        f'style="max-width: {width}px" xmlns:xlink="http://www.w3.org/1999/xlink">{body}'
+        f'style="--width: {width}px">{body}'
     )

@@ -45,7 +45,9 @@ class Setting:
     @property
     def slug(self) -> str:
         """For file names and anchors."""
-        return f"{self.benchmark}-{self.preset}-{self.coarse}-{self.scheme}"
+        parts = [self.benchmark, "" if self.preset == "paper" else self.preset]
+        parts += ["" if self.own_grid else f"{self.coarse}-cells", "" if self.scheme == "paper" else self.scheme]
+        return "-".join(filter(None, parts))
 
 
 @dataclass(frozen=True)

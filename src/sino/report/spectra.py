@@ -6,10 +6,10 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
 
-from sino.report.curves import curve_style, shown
+from sino.report.curves import FLAT_STYLES, curve_styles, shown
 from sino.report.figures import COLOURS
-from sino.report.names import GREY, grid_title
-from sino.report.picture import INK, Picture, drawing
+from sino.report.names import grid_title
+from sino.report.picture import INK, Picture, drawing, log_axis
 from sino.report.results import Score, Spectrum
 from sino.report.runs import Collection, Setting
 from sino.report.verdict import lead
@@ -26,13 +26,15 @@ def energy_spectra(runs: Collection, setting: Setting) -> Picture | None:
     with drawing(5.2, 3.6) as figure:
         ax = figure.subplots()
         _spectrum(ax, coarse.spectrum, coarse.spectrum.reference, "reference", color=INK, linewidth=2.4, alpha=0.8)
-        _spectrum(ax, coarse.spectrum, coarse.spectrum.energy, "coarse grid alone", color=GREY, linestyle="--")
-        for group in groups:
+        _spectrum(ax, coarse.spectrum, coarse.spectrum.energy, "coarse grid alone", **FLAT_STYLES["none"])
+        for group, style in zip(groups, curve_styles(groups), strict=True):
             mean = mean_spectrum(group.scores("test"))
             if mean is not None:
-                _spectrum(ax, mean, mean.energy, group.label, **curve_style(group))
+                _spectrum(ax, mean, mean.energy, group.label, **style)
         guide = _guide(ax, setting, coarse.spectrum)
-        ax.set(xscale="log", yscale="log", xlabel="wavenumber index", ylabel="energy")
+        ax.set(xlabel="wavenumber index", ylabel="energy")
+        log_axis(ax.xaxis)
+        log_axis(ax.yaxis)
         ax.legend()
     return Picture(
         f"spectra-{setting.slug}",
@@ -79,7 +81,9 @@ def _across(setting: Setting, grids: dict[int, tuple[Spectrum, Spectrum | None, 
                 _spectrum(ax, closure, closure.energy, f"{cut}, {label}", color=tone)
             ax.axvline(cells / 2, color=tone, linestyle=":", linewidth=0.8)
         guide = _guide(ax, setting, finest)
-        ax.set(xscale="log", yscale="log", xlabel="wavenumber index", ylabel="energy")
+        ax.set(xlabel="wavenumber index", ylabel="energy")
+        log_axis(ax.xaxis)
+        log_axis(ax.yaxis)
         ax.legend(fontsize=7)
     names = ", ".join(str(cells) for cells in sorted(grids))
     return Picture(
