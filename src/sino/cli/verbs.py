@@ -193,6 +193,29 @@ class Analyze:
 
 
 @dataclass(frozen=True)
+class Report:
+    """Put all that runs came to on one page: the verdict, tables beside the paper's, and figures.
+
+    Works from result files alone, which `sino evaluate` and `sino analyze` make; what is missing is said in its place.
+    """
+
+    runs: Positional[tuple[Path, ...]]
+    """Folders of runs, or folders above them; files of scaling laws too."""
+    out: Path = Path("report.html")
+    """The page: one file that needs no network."""
+    tables: Path | None = None
+    """Folder for the tables as Markdown and LaTeX, and for the figures; by default none are written."""
+    title: str | None = None
+    """Heading of the page."""
+
+    def run(self) -> None:
+        """Write the report."""
+        from sino.cli.reporting import report
+
+        report(self)
+
+
+@dataclass(frozen=True)
 class Inspect:
     """Show what is in a dataset or a run, verify its checksums, and draw it."""
 
@@ -228,6 +251,7 @@ VERBS: dict[str, type] = {
     "train": Train,
     "evaluate": Evaluate,
     "analyze": Analyze,
+    "report": Report,
     "inspect": Inspect,
     "demo": Demo,
 }
