@@ -113,7 +113,7 @@ def singular_values(a: Float[np.ndarray, "s f"], sketch: int = 80) -> Float[np.n
 def precise(model: Any) -> Any:
     """The model with its parameters in the highest precision that is set."""
     dtype = jax.dtypes.canonicalize_dtype(np.float64)
-    return jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), model)
+    return jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf, dtype)), model)
 
 
 def frequency_factors(net: Hypernetwork, n: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
