@@ -16,7 +16,7 @@ from sino.coupling.closure import Closure, Statistics
 from sino.data.windows import Batch
 from sino.models import build_model
 from sino.train.curriculum import Recipe, Stage
-from sino.train.loss import Reference, gather, rollout_errors, weighted_loss
+from sino.train.loss import Reference, gather, rollout_errors, summed_loss
 from sino.train.memory import plan_memory
 from sino.train.update import Turn, initial_state, make_update
 
@@ -56,7 +56,7 @@ def measure(name: str, frames: int, rounds: int) -> None:
     def loss(model, closed: bool, u0):
         closure = Closure(model, stats) if closed else None
         errors = rollout_errors(solver, closure, data, segments._replace(targets=segments.targets.at[0].set(u0)))
-        return weighted_loss(errors, jnp.ones(BATCH, errors.dtype), frames, "mse")
+        return summed_loss(errors, jnp.ones(BATCH, errors.dtype), frames, "mse")
 
     u0 = segments.targets[0]
     gradients = {

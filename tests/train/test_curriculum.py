@@ -84,10 +84,10 @@ def test_few_trajectories_are_seen_more_often(trajectories, passes):
         ({"stages": ()}, "at least one frame"),
         ({"stages": (Stage(0, 1),)}, "at least one frame"),
         ({"stages": (Stage(5, 0),)}, "one epoch"),
-        ({"stages": (Stage(61, 1),)}, "61 frames does not fit the training window of 60"),
+        ({"stages": (Stage(151, 1),)}, "151 frames does not fit the training window of 150"),
     ],
 )
 def test_what_makes_no_sense_is_refused_by_name(change, named):
-    check_recipe(OURS, 60)
+    check_recipe(OURS, OURS.longest)
     with pytest.raises(UserError, match=named):
-        check_recipe(replace(OURS, **change), 60)
+        check_recipe(replace(OURS, **change), OURS.longest)

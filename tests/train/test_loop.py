@@ -78,16 +78,16 @@ def test_a_loop_that_was_interrupted_goes_on_as_if_it_had_not_been():
 
 
 @functools.cache
-def coarse(name):
-    """A few frames of a tiny benchmark's truth on its coarse grid, without the warm-up."""
-    b = benchmark(name, "tiny")
+def coarse(name, preset="tiny", count=8):
+    """Frames of a benchmark's truth on its coarse grid, without the warm-up."""
+    b = benchmark(name, preset)
     seeds = range(2)
     fine, target = b.sizes.fine, (b.sizes.coarse,) * b.dim
 
     def one(u, forcing):
         step = clocked(b.solver(fine), forcing, t0=0.0)
         observe = lambda u: b.coarsen(u, target)  # noqa: E731
-        frames = rollout(step, u, 8, substeps=b.substeps(fine), observe=observe)[1]
+        frames = rollout(step, u, count, substeps=b.substeps(fine), observe=observe)[1]
         return jnp.concatenate([observe(u)[None], frames])
 
     states, forcing = jax.tree.map(lambda leaf: jnp.asarray(leaf, float), (b.initial_states(seeds), b.forcings(seeds)))
@@ -99,15 +99,15 @@ RECIPE = Recipe((Stage(8, 2),), batch=2, zero_mean=True, out_scale="defect", lea
 
 
 @functools.cache
-def error_of_the_solver(name):
-    solver, data = coarse(name)
+def error_of_the_solver(*flow):
+    solver, data = coarse(*flow)
     stats = measure_statistics(solver, data.frames, data.forcing, t0=data.t0, substeps=data.substeps)
     return stats, make_evaluate(solver, None, RECIPE)(None, data)
 
 
-def assert_harmless(model, name):
-    solver, data = coarse(name)
-    stats, alone = error_of_the_solver(name)
+def assert_harmless(model, *flow):
+    solver, data = coarse(*flow)
+    stats, alone = error_of_the_solver(*flow)
     error = make_evaluate(solver, stats, RECIPE)(stacked(model), data)
     assert np.isfinite(error).all() and (error != alone).any()
     assert error.mean() <= 2 * alone.mean()
@@ -117,6 +117,10 @@ def assert_harmless(model, name):
 def test_an_untrained_sino_is_harmless(name):
     dim = benchmark(name).dim
     assert_harmless(tiny_sino(dim=dim), name)
+
+
+def test_an_untrained_sino_of_the_papers_size_is_harmless_over_a_whole_chaotic_rollout():
+    assert_harmless(build_model("sino", dim=1, key=jax.random.PRNGKey(3), dtype=jnp.float64), "ks", "paper", 1000)
 
 
 @pytest.mark.parametrize("name", MODELS)

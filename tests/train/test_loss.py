@@ -11,11 +11,11 @@ from small import KS, QUICK, SOLVERS, largest_difference, made_up, quickly, row_
 
 from sino.coupling.closure import Closure
 from sino.data.windows import Batch
-from sino.train.loss import error_alone, first_failure, gather, rollout_errors, weighted_loss
+from sino.train.loss import error_alone, first_failure, gather, mean_loss, rollout_errors, summed_loss
 
 FRAMES, CHUNK, BUCKET = 4, 2, 6
 BATCH = Batch(np.array([2, 0, 2, 1]), np.array([3, 0, 1, 2]), np.array([1.0, 1.0, 1.0, 0.0]))
-COUPLINGS, GRADIENTS, LOSSES = ("frozen", "stages", "after"), ("full", "stopped", "one-step"), ("mse", "log")
+COUPLINGS, GRADIENTS, LOSSES = ("frozen", "stages", "after"), ("full", "stopped", "one-step"), ("mse", "log", "rms")
 
 
 @functools.cache
@@ -57,15 +57,18 @@ def loss_by_hand(model, solver, data, stats, *, coupling, gradient, loss, zero_m
             for i in range(k * data.substeps, (k + 1) * data.substeps):
                 u = step(model, stats, u, row_of(data.forcing, row), data.t0 + i * solver.dt)
             errors.append(((u - data.frames[row, k + 1]) ** 2).mean())
-        losses.append(sum(errors) / (frames + 1) if loss == "mse" else jnp.log(sum(errors) / frames))
-    return sum(losses) / len(losses)
+        mean = sum(errors) / frames
+        losses.append({"mse": sum(errors) / (frames + 1), "log": jnp.log(mean), "rms": jnp.sqrt(mean)}[loss])
+    of_all = sum(losses) / len(losses)
+    return jnp.log(of_all**2) if loss == "rms" else of_all
 
 
 def loss_of_batch(model, solver, data, stats, *, loss, zero_mean=False, bucket=FRAMES, **options):
     segments = gather(data, jnp.asarray(BATCH.rows), jnp.asarray(BATCH.starts), bucket)
     errors = rollout_errors(solver, Closure(model, stats, zero_mean), data, segments, **options)
     count = options.get("count", FRAMES)
-    return weighted_loss(errors, jnp.asarray(BATCH.weights), count, loss) / BATCH.weights.sum()
+    weights = jnp.asarray(BATCH.weights)
+    return mean_loss(summed_loss(errors, weights, count, loss), weights.sum(), loss)
 
 
 def assert_equal_to_the_loop(
@@ -166,10 +169,11 @@ def test_losses_by_their_formulas():
     errors = np.random.default_rng(0).uniform(size=(4, 3))
     errors[0] = 0.25
     weights = np.array([1.0, 0.0, 1.0])
-    mse = errors[:, [0, 2]].mean(axis=0).sum()
-    assert float(weighted_loss(jnp.asarray(errors), jnp.asarray(weights), 3, "mse")) == pytest.approx(mse, rel=1e-14)
-    log = np.log(errors[1:, [0, 2]].mean(axis=0)).sum()
-    assert float(weighted_loss(jnp.asarray(errors), jnp.asarray(weights), 3, "log")) == pytest.approx(log, rel=1e-14)
+    late = errors[1:, [0, 2]].mean(axis=0)
+    expected = {"mse": errors[:, [0, 2]].mean(), "log": np.log(late).mean(), "rms": np.log(np.sqrt(late).mean() ** 2)}
+    for kind, value in expected.items():
+        total = summed_loss(jnp.asarray(errors), jnp.asarray(weights), 3, kind)
+        assert float(mean_loss(total, jnp.asarray(2.0), kind)) == pytest.approx(value, rel=1e-14)
 
 
 @pytest.mark.parametrize("name", ["ks", "flow"])
@@ -190,12 +194,12 @@ def test_noise_is_added_to_the_initial_state_and_constrained(name):
 
 def test_the_error_of_the_solver_alone_is_a_root_mean_square():
     data = made_up(KS, trajectories=3)
-    segments = gather(data, jnp.arange(3), jnp.array([0, 1, 3]), 4)
+    segments = gather(data, jnp.arange(3), jnp.zeros(3, int), data.frames.shape[1] - 1)
     errors = quickly(lambda: rollout_errors(KS, None, data, segments))()
-    assert error_alone(KS, data, 4) == pytest.approx(float(jnp.sqrt(errors[1:].mean())), rel=1e-10)
+    assert error_alone(KS, data) == pytest.approx(float(jnp.sqrt(errors[1:].mean())), rel=1e-10)
     blown = type(data)(data.frames.at[1].set(jnp.inf), data.forcing, data.t0, data.substeps)
-    assert error_alone(KS, blown, 4) == pytest.approx(float(jnp.sqrt(errors[1:, ::2].mean())), rel=1e-10)
-    assert error_alone(KS, type(data)(data.frames * jnp.inf, data.forcing, data.t0, data.substeps), 4) == 0
+    assert error_alone(KS, blown) == pytest.approx(float(jnp.sqrt(errors[1:, ::2].mean())), rel=1e-10)
+    assert error_alone(KS, type(data)(data.frames * jnp.inf, data.forcing, data.t0, data.substeps)) == 0
 
 
 def test_the_first_failure_is_the_frame_where_a_window_went_wrong():

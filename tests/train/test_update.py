@@ -20,7 +20,7 @@ from sino.coupling.closure import Closure
 from sino.data.windows import Batch
 from sino.models.hypernetwork import Hypernetwork
 from sino.train.curriculum import Recipe, Stage, paper_stages
-from sino.train.loss import Reference, gather, rollout_errors, weighted_loss
+from sino.train.loss import Reference, gather, mean_loss, rollout_errors, summed_loss
 from sino.train.update import RETRIES, Turn, initial_state, make_update
 
 FRAMES = 3
@@ -65,20 +65,22 @@ def train(update, state, turns, batch=BATCH):
     return states, reports
 
 
-def mean_loss(model, recipe=RECIPE, data=DATA, batch=BATCH):
+def loss_of_batch(model, recipe=RECIPE, data=DATA, batch=BATCH):
     segments = gather(data, jnp.asarray(batch.rows), jnp.asarray(batch.starts), FRAMES)
     errors = rollout_errors(QUICK, Closure(model, statistics(), recipe.zero_mean), data, segments)
     weights = jnp.asarray(batch.weights, errors.dtype)
-    return weighted_loss(errors, weights, FRAMES, recipe.loss) / weights.sum()
+    return mean_loss(summed_loss(errors, weights, FRAMES, recipe.loss), weights.sum(), recipe.loss)
 
 
-def test_an_update_is_a_step_of_adamw_on_the_mean_loss():
+@pytest.mark.parametrize("loss", ["log", "rms"])
+def test_an_update_is_a_step_of_adamw_on_the_mean_loss(loss):
     rates = [1e-2, 3e-3, 1e-3]
-    states, reports = train(updater(), initial_state([toy()], RECIPE), [turn(i, r) for i, r in enumerate(rates)])
+    recipe = replace(RECIPE, loss=loss)
+    states, reports = train(updater(recipe), initial_state([toy()], recipe), [turn(i, r) for i, r in enumerate(rates)])
     model = toy()
-    adam = optax.adamw(lambda count: jnp.asarray(rates)[count], weight_decay=RECIPE.weight_decay)
+    adam = optax.adamw(lambda count: jnp.asarray(rates)[count], weight_decay=recipe.weight_decay)
     moments = adam.init(model)
-    loss_and_gradient = quickly(jax.value_and_grad(mean_loss))
+    loss_and_gradient = quickly(jax.value_and_grad(lambda model: loss_of_batch(model, recipe)))
     for state, report in zip(states, reports, strict=True):
         loss, gradient = loss_and_gradient(model)
         step, moments = adam.update(gradient, moments, model)
@@ -122,7 +124,7 @@ from sino.train.update import Turn, initial_state, make_update
 
 rows, starts = np.array([4, 2, 0, 1, 3, 0, 0, 0], np.int32), np.array([0, 1, 2, 3, 1, 0, 0, 0], np.int32)
 batch = Batch(rows, starts, np.array([1, 1, 1, 1, 1, 0, 0, 0], np.float32))
-recipe = Recipe((Stage(3, 1),), loss="log", noise=0.1, average=0.9, clip=1.0)
+recipe = Recipe((Stage(3, 1),), loss="rms", noise=0.1, average=0.9, clip=1.0)
 data, models = made_up(QUICK, trajectories=5, frames=6), [toy(), toy(0.5)]
 found = []
 assert len(jax.devices()) == 4

@@ -102,14 +102,15 @@ class Train:
     """As in AdamW."""
     clip: float | None = None
     """Largest norm of the gradient; 0 for no limit."""
-    loss: Literal["mse", "log"] | None = None
-    """Mean squared error (the paper), or the mean over trajectories of its logarithm."""
+    loss: Literal["mse", "log", "rms"] | None = None
+    """Mean squared error (the paper), the mean over trajectories of its logarithm, or the logarithm of the mean over
+    trajectories of its root."""
     gradient: Literal["full", "stopped", "one-step"] | None = None
     """Through the whole rollout, stopped at every frame, or of single frames from the reference."""
     windows: Literal["first", "random"] | None = None
     """Rollouts begin at frame 0 (the paper), or anywhere in the training window."""
     noise: float | None = None
-    """White noise on initial states, as a fraction of the error of the solver alone over the longest rollout."""
+    """White noise on initial states, as a fraction of the error of the solver alone over the training window."""
     average: float | None = None
     """Decay of the running average of the weights; 0 for none."""
     coupling: Literal["frozen", "stages", "after"] | None = None

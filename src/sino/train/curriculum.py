@@ -11,7 +11,7 @@ from sino.coupling.hybrid import Coupling
 from sino.data.windows import Windows
 
 Schedule = Literal["ours", "paper"]
-Loss = Literal["mse", "log"]
+Loss = Literal["mse", "log", "rms"]
 Gradient = Literal["full", "stopped", "one-step"]
 COMPILATIONS = 4
 """A schedule of more rollout lengths than this shares compiled programs between them."""
@@ -45,7 +45,7 @@ class Recipe:
     windows: Windows = "first"
     noise: float = 0.0
     """White noise on the initial state of a window: its deviation, as a fraction of the error that the solver makes
-    alone over the longest rollout."""
+    alone over the training window."""
     average: float = 0.0
     """Decay of the running average of the weights; 0 takes the weights as they are."""
     coupling: Coupling = "frozen"
@@ -90,14 +90,14 @@ class Recipe:
 
 
 OURS = Recipe(
-    stages=(Stage(20, 150), Stage(60, 450)),
+    stages=(Stage(20, 150), Stage(60, 450), Stage(150, 200)),
     learning_rate=5e-3,
     kernel_rate=4.0,
     warmup=0.05,
     clip=1.0,
-    loss="log",
+    loss="rms",
     windows="random",
-    noise=0.1,
+    noise=0.04,
     average=0.995,
     out_scale="defect",
     zero_mean=True,

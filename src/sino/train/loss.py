@@ -1,4 +1,4 @@
-"""Rollout losses: errors of a batch of windows, frame by frame, and two ways to make one number of them."""
+"""Rollout losses: errors of a batch of windows, frame by frame, and three ways to make one number of them."""
 
 from typing import Any, NamedTuple
 
@@ -89,27 +89,37 @@ def rollout_errors(
     return jnp.concatenate([_mean_square(u0 - segments.targets[0])[None], errors])
 
 
-def weighted_loss(errors: Float[Array, "t_plus_1 b"], weights: Float[Array, " b"], count: Any, kind: Loss) -> Array:
-    """Sum over trajectories of `weights` times their loss; divide by the sum of the weights for the mean.
+def summed_loss(errors: Float[Array, "t_plus_1 b"], weights: Float[Array, " b"], count: Any, kind: Loss) -> Array:
+    """The part of the loss that adds up over trajectories, and so over devices: `sum_b w_b f(e_b)`.
 
-    `mse` is the paper's: the mean over frames `0..count`, the initial one included. `log` is the logarithm of the mean
-    over frames `1..count`: trajectories and lengths of every size of error then weigh alike.
+    `e_b` is the mean error of a trajectory over frames `1..count`, and `f` its logarithm for `log`, its root for `rms`.
+    For `mse`, the paper's, it is the mean over frames `0..count`, the initial one included, as it is.
     """
     count = jnp.asarray(count, errors.dtype)
     if kind == "mse":
         return (weights * errors.sum(axis=0)).sum() / (count + 1)
-    mean = errors[1:].sum(axis=0) / count
-    return (weights * jnp.log(mean + jnp.finfo(mean.dtype).tiny)).sum()
+    mean = errors[1:].sum(axis=0) / count + jnp.finfo(errors.dtype).tiny
+    return (weights * (jnp.log(mean) if kind == "log" else jnp.sqrt(mean))).sum()
 
 
-def error_alone(solver: AbstractSolver, data: Reference, frames: int) -> float:
-    """Root mean square of the error of the solver without a closure over windows of so many frames, spread evenly.
+def mean_loss(total: Array, weight: Array, kind: Loss) -> Array:
+    """The loss of a batch from its sum: `total / weight`, and for `rms` `log((total / weight)^2)`.
 
-    Windows in which the solver alone blows up do not count; if it always does, 0.
+    With a logarithm small and large errors, and short and long rollouts, weigh alike: `log` trajectory by trajectory,
+    `rms` batch by batch, so that the trajectories with large errors count for more.
+    """
+    mean = total / weight
+    return 2 * jnp.log(mean) if kind == "rms" else mean
+
+
+def error_alone(solver: AbstractSolver, data: Reference) -> float:
+    """Root mean square of the error of the solver without a closure over the whole of the trajectories.
+
+    Those in which the solver alone blows up do not count; if it always does, 0.
     """
     rows = jnp.arange(len(data), dtype=jnp.int32)
-    starts = jnp.linspace(0, data.frames.shape[1] - 1 - frames, len(data)).astype(jnp.int32)
-    errors = jax.jit(lambda data: rollout_errors(solver, None, data, gather(data, rows, starts, frames)))(data)
+    frames = data.frames.shape[1] - 1
+    errors = jax.jit(lambda data: rollout_errors(solver, None, data, gather(data, rows, 0 * rows, frames)))(data)
     means = errors[1:].mean(axis=0)
     finite = jnp.isfinite(means)
     return float(jnp.sqrt(jnp.where(finite, means, 0).sum() / jnp.maximum(finite.astype(means.dtype).sum(), 1)))

@@ -18,7 +18,7 @@ from sino.models.hypernetwork import Hypernetwork
 from sino.models.model import AbstractModel
 from sino.physics.solver import AbstractSolver
 from sino.train.curriculum import Recipe
-from sino.train.loss import Reference, error_alone, first_failure, gather, rollout_errors, weighted_loss
+from sino.train.loss import Reference, error_alone, first_failure, gather, mean_loss, rollout_errors, summed_loss
 
 RETRIES = 8
 """How often a seed may go back before it is stopped."""
@@ -110,16 +110,18 @@ def make_update(
     whole, shared = PartitionSpec(), PartitionSpec("batch")
     everywhere = NamedSharding(mesh, whole)
     placed = jax.device_put(data, everywhere)
-    deviation = recipe.noise * error_alone(solver, data, recipe.longest) if recipe.noise else 0.0
+    deviation = recipe.noise * error_alone(solver, data) if recipe.noise else 0.0
     loss_and_gradient = jax.value_and_grad(_loss, has_aux=True)
 
     def of_one_seed(model: AbstractModel, data: Reference, batch: Batch, turn: Turn, bucket: int):
         """Loss and gradient on the part of the batch that this device holds, summed over devices."""
-        total = jax.lax.psum(batch.weights.sum(), "batch").astype(data.frames.dtype)
-        (loss, errors), gradient = loss_and_gradient(
+        weight = jax.lax.psum(batch.weights.sum(), "batch").astype(data.frames.dtype)
+        (part, errors), gradient = loss_and_gradient(
             model, solver, stats, data, batch, turn, recipe, deviation, recompute, bucket
         )
-        return *jax.tree.map(lambda part: part / total, jax.lax.psum((loss, gradient), "batch")), first_failure(errors)
+        total, gradient = jax.lax.psum((part, gradient), "batch")
+        loss, slope = jax.value_and_grad(mean_loss)(total, weight, recipe.loss)
+        return loss, jax.tree.map(lambda leaf: slope.astype(leaf.dtype) * leaf, gradient), first_failure(errors)
 
     @partial(
         jax.jit,
@@ -160,7 +162,7 @@ def _loss(
     recompute: bool,
     bucket: int,
 ) -> tuple[Array, Array]:
-    """Sum of the losses of a batch, and its errors."""
+    """What adds up of the loss of a batch, and its errors."""
     segments = gather(data, jnp.asarray(batch.rows), jnp.asarray(batch.starts), bucket)
     noise = None
     if recipe.noise:  # depends on the update and the trajectory, not on the place in the batch or on the device
@@ -181,7 +183,7 @@ def _loss(
         coupling=recipe.coupling,
         gradient=recipe.gradient,
     )
-    return weighted_loss(errors, jnp.asarray(batch.weights, errors.dtype), turn.frames, recipe.loss), errors
+    return summed_loss(errors, jnp.asarray(batch.weights, errors.dtype), turn.frames, recipe.loss), errors
 
 
 def _apply(recipe: Recipe, state: State, found, batch: Batch, turn: Turn) -> tuple[State, Report]:
