@@ -38,12 +38,15 @@ bench: $(INSTALLED)
 	$(BIN)/python -m bench.models
 	$(BIN)/python -m bench.training
 
-# Rewrites the generated parts of the documentation from the committed results.
+# Rewrites the generated parts of the documentation, from the committed results and the commands, and builds the site.
 docs: $(INSTALLED)
 	$(BIN)/python -m validation.tables
+	$(BIN)/python -m scripts.commands
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --site-dir site
+	@echo "open site/index.html"
 
 clean:
-	rm -rf .venv demo build dist
+	rm -rf .venv demo site build dist
 
 $(INSTALLED): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "sino needs Python 3.11 or newer")'
