@@ -25,8 +25,8 @@ def relative_divergence(v: Float[np.ndarray, "t 2 x y"], length: float) -> float
     """Root mean square of the divergence over cells and frames, in units of the root mean square of the vorticity.
 
     0 for an incompressible flow, about the round-off of its numbers for a simulated one, 1 where the flow swells as
-    much as it turns. Not a number for a fluid at rest. The stencil is that of the finite volumes: a pseudo-spectral flow,
-    free of divergence by its own derivative, shows the difference of the two.
+    much as it turns. Not a number for a fluid at rest. The stencil is that of the finite volumes: a pseudo-spectral
+    flow, free of divergence by its own derivative, shows the difference of the two.
     """
     swelling = np.square(divergence(v, length)).mean(dtype=np.float64)
     turning = np.square(vorticity(v, length)).mean(dtype=np.float64)
