@@ -23,6 +23,8 @@ from sino.models.fno import SpectralConv
 
 GRIDS = {1: (8,), 2: (4, 6)}
 
+pytestmark = pytest.mark.usefixtures("quick_to_compile")
+
 
 @cache
 def network(name="sino", dim=1, seed=0, **sizes):
@@ -37,7 +39,7 @@ def dense(operator, shape):
 
 
 def linear_hypernetwork(model):
-    """The first block's spatial hypernetwork made linear on the box, of gain 2 * 3 * 0.5 * 4 = 12 in every direction."""
+    """The first block's spatial hypernetwork made linear on the box, of gain 2 * 3 * 0.5 * 4 = 12 everywhere."""
     net = model.blocks[0].spatial
     gains = [2.0, 3.0, 0.5]
     for i, gain in enumerate(gains):
@@ -139,7 +141,7 @@ def test_the_check_fails_when_a_bound_is_broken(monkeypatch):
 
 
 def test_the_printed_bound_forgets_the_bias_of_the_heads():
-    """With dead units the kernel is its bias: the printed bound is zero, the norm is not, and the corrected one holds."""
+    """With dead units the kernel is its bias: the printed bound is zero, the norm is not; the corrected one holds."""
     model = network()
     last = lambda m: [m.blocks[0].frequency.layers[2].bias, m.blocks[0].spatial.layers[2].bias]  # noqa: E731
     dead = eqx.tree_at(last, model, replace_fn=lambda bias: bias - 1e4)

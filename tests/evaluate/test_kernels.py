@@ -15,6 +15,8 @@ from sino.evaluate.kernels import (
 )
 from sino.models.sino import SINO
 
+pytestmark = pytest.mark.usefixtures("quick_to_compile")
+
 
 @cache
 def sino(dim=1, seed=0, **sizes):
