@@ -47,10 +47,8 @@ def run_table(runs: Collection) -> Table:
                     name_cell(_data(run)),
                 ]
             )
-    note = (
-        "Data: the first digits of the first shard's SHA-256. A commit with a plus had changes that were not committed."
-    )
-    return make_table("runs", "Every run", columns, rows, [note])
+    notes = ["Data: first digits of the first shard's SHA-256. Commit: with a plus, the checkout had other changes."]
+    return make_table("runs", "Every run", columns, rows, notes)
 
 
 def _seconds(seconds: float | None) -> Cell:

@@ -6,7 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from sino.report.names import MODEL_TITLES
-from sino.report.results import read_record
+from sino.report.results import read_record, real
+
+TRUTHS = ("dataset", "spectral")
+"""What errors are measured against: the dataset's fine solution, or a converged spectral one."""
 
 
 @dataclass(frozen=True)
@@ -147,10 +150,10 @@ def _analysis(record: Mapping[str, Any]) -> Analysis:
         Bound(
             block=int(b["block"]),
             branch=str(b["branch"]),
-            lipschitz_bound=b["lipschitz_bound"],
-            largest_slope=b["largest_slope"],
-            norm_bound=b["norm_bound"],
-            norm=b["norm"],
+            lipschitz_bound=real(b["lipschitz_bound"]),
+            largest_slope=real(b["largest_slope"]),
+            norm_bound=real(b["norm_bound"]),
+            norm=real(b["norm"]),
             holds=bool(b["holds"]),
             paper_holds=b.get("paper_holds"),
         )
@@ -179,16 +182,16 @@ def _cost(record: Mapping[str, Any]) -> Cost:
         batch=int(record["batch"]),
         rows=rows,
         speedup=_by_truth(record["speedup_at_equal_error"]),
-        reason=_by_truth(record.get("reason") or {}),
+        reason={truth: (record.get("reason") or {}).get(truth) for truth in TRUTHS},
         speedup_strong=_by_truth(record.get("speedup_against_strong") or {}),
-        break_even=record.get("break_even_time_units"),
-        data_seconds=record.get("data_seconds"),
-        train_seconds=record.get("train_seconds"),
+        break_even=real(record.get("break_even_time_units")),
+        data_seconds=real(record.get("data_seconds")),
+        train_seconds=real(record.get("train_seconds")),
     )
 
 
-def _by_truth(record: Mapping[str, Any]) -> dict[str, Any]:
-    return {truth: record.get(truth) for truth in ("dataset", "spectral")}
+def _by_truth(record: Mapping[str, Any]) -> dict[str, float | None]:
+    return {truth: real(record.get(truth)) for truth in TRUTHS}
 
 
 def _fit(record: Mapping[str, Any]) -> Fit:

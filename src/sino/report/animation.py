@@ -53,7 +53,7 @@ def animate(flow: Flow) -> Animation:
         digits = max(0, 2 - int(np.floor(np.log10(flow.times[-1]))))
         images = []
         for step in steps:
-            show(step)
+            show(int(step))
             inside = flow.times[step] <= flow.train_until
             heading.set_text(f"t = {flow.times[step]:.{digits}f}" + (" (training window)" if inside else ""))
             canvas.draw()
@@ -113,9 +113,9 @@ def _profiles(scalars: dict[str, np.ndarray]) -> tuple[Figure, Callable[[int], o
 
 def _reduced(image: Image.Image) -> Image.Image:
     """256 colours, the same for all frames so that nothing flickers: those of fields, of text and of the closure."""
-    shades = np.linspace(0, 1, 64)[:, None]
+    shades = np.linspace(0, 1, 32)[:, None]
     inks = [(1 - shades) * np.array(to_rgb(tone)) + shades for tone in (INK, SINO)]
-    fields = matplotlib.colormaps[FIELD_MAP](np.linspace(0, 1, 128))[:, :3]
+    fields = matplotlib.colormaps[FIELD_MAP](np.linspace(0, 1, 192))[:, :3]
     holder = Image.new("P", (1, 1))
     holder.putpalette(np.rint(255 * np.concatenate([fields, *inks])).astype(np.uint8).tobytes())
     return image.quantize(palette=holder, dither=Image.Dither.NONE)

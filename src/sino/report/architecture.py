@@ -6,7 +6,8 @@ from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Polygon
 from sino.report.picture import INK, Picture, drawing
 
 BLUE, ORANGE, GREEN = "#0072B2", "#D55E00", "#009E73"
-Point = tuple[float, float]
+Number = int | float
+Point = tuple[Number, Number]
 
 
 def architecture() -> Picture:
@@ -89,7 +90,7 @@ def _hypernetwork(ax: Axes, at: Point, coordinate: str, kernel: str, tone: str, 
     ax.text(into[0] + 1, y, kernel, ha="left", va="center", fontsize=8)
 
 
-def _box(ax: Axes, centre: Point, width: float, height: float, text: str, tone: str = "") -> None:
+def _box(ax: Axes, centre: Point, width: Number, height: Number, text: str, tone: str = "") -> None:
     x, y = centre[0] - width / 2, centre[1] - height / 2
     shape = "round,pad=0,rounding_size=0.9"
     if tone:

@@ -4,7 +4,7 @@ from sino.report.cells import average_cell, over_seeds
 from sino.report.names import number
 from sino.report.paper import BOTTLENECK
 from sino.report.runs import Collection, Group, Setting
-from sino.report.table import Cell, Column, Table, absent, make_table, name_cell
+from sino.report.table import Cell, Column, Table, absent, make_table, mark_lowest, name_cell
 
 
 def bottleneck_table(runs: Collection) -> Table | None:
@@ -27,10 +27,10 @@ def bottleneck_table(runs: Collection) -> Table | None:
         comparable = setting.preset == "paper" and setting.scheme == "paper"
         paper = BOTTLENECK.get(setting.benchmark, {}) if comparable else {}
         cells = [_bottleneck_cell(found.get(n), paper.get(n)) for n in sizes]
-        rows.append([name_cell(setting.title), *cells, *_finer_cells(runs, setting, comparable)])
+        rows.append([name_cell(setting.title), *mark_lowest([*cells, *_finer_cells(runs, setting, comparable)])])
     columns = [Column("Flow", numeric=False)]
-    columns += [Column(f"n = {n}", over="SINO, both bottlenecks", lowest_is_best=True) for n in sizes]
-    columns += [Column(title, over="No closure", lowest_is_best=True) for title in ("coarse", "2 × finer", "4 × finer")]
+    columns += [Column(f"n = {n}", over="SINO, both bottlenecks") for n in sizes]
+    columns += [Column(title, over="No closure") for title in ("coarse", "2 × finer", "4 × finer")]
     note = (
         "Mean over seeds on the training trajectories after the training window, the paper's protocol; finer grids as "
         "the cost analysis measured them, on some unseen trajectories."

@@ -10,7 +10,7 @@ from sino.benchmarks import BENCHMARKS
 from sino.core.errors import UserError
 from sino.report.analyses import read_analysis, read_scaling
 from sino.report.names import MODEL_TITLES
-from sino.report.results import Scores, read_evaluation, training_scores
+from sino.report.results import Scores, read_evaluation, real, training_scores
 from sino.report.runs import PRESETS, Collection, Group, SeedRun, Setting
 from sino.train.run import Run
 
@@ -76,13 +76,15 @@ def _read_run(path: Path) -> SeedRun:
     for weights, sets in evaluation.scores.items() if evaluation is not None else ():
         scores[weights] = scores.get(weights, {}) | sets
     seconds = results.get("train_seconds", None if evaluation is None else evaluation.train_seconds)
+    if not isinstance(seconds, int | float | None):
+        raise UserError(f"{run.results_file} is damaged: it holds no train_seconds")
     events = [] if scores else [line for line in run.metrics(tolerate_last=True) if line.get("event") == "stopped"]
     return SeedRun(
         path=path,
         configuration=configuration,
         provenance=dict(json.loads(run.config_file.read_bytes()).get("provenance") or {}),
         scores=scores,
-        train_seconds=seconds,
+        train_seconds=real(seconds),
         evaluation=evaluation,
         transfers=tuple(read_evaluation(file) for file in sorted(path.glob("evaluation-on-*.json"))),
         analysis=_if_there(path / "analysis.json", read_analysis),

@@ -2,12 +2,14 @@
 
 from dataclasses import dataclass
 
+import matplotlib
 import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
 
 from sino.metrics.velocity import vorticity
 from sino.report.figures import ERROR_MAP, FIELD_MAP
+from sino.report.names import GREY
 from sino.report.picture import INK, Picture, drawing
 from sino.report.results import read_samples
 from sino.report.runs import Collection, Setting
@@ -82,7 +84,7 @@ def _space_time(flow: Flow) -> Picture:
         for label, field in others:
             strips += [(label, field, False), (f"{label}: difference", differences[label], True)]
         for ax, (label, field, is_error) in zip(axes, strips, strict=True):
-            _strip(ax, field, flow, label, (0, worst) if is_error else (-limit, limit), is_error)
+            _strip(ax, field, flow, label, (0.0, worst) if is_error else (-limit, limit), is_error)
         axes[-1].set_xlabel("time after frame 0")
     labels = ", ".join(label for label, _ in others)
     return Picture(
@@ -91,7 +93,7 @@ def _space_time(flow: Flow) -> Picture:
         f"Space-time images of one unseen trajectory: the reference, then {labels}, each with its difference from the "
         "reference.",
         "Time runs to the right; one colour scale for all solutions, one for all differences. Dashed: the end of the "
-        "training window. White: not finite.",
+        "training window. Grey: not finite.",
         figure,
     )
 
@@ -99,10 +101,11 @@ def _space_time(flow: Flow) -> Picture:
 def _strip(ax: Axes, field: np.ndarray, flow: Flow, title: str, limits: tuple[float, float], is_error: bool) -> None:
     extent = (float(flow.times[0]), float(flow.times[-1]), 0.0, 1.0)
     low, high = limits
-    style = {"cmap": ERROR_MAP if is_error else FIELD_MAP, "vmin": low, "vmax": high, "interpolation": "none"}
+    cmap = matplotlib.colormaps[ERROR_MAP if is_error else FIELD_MAP].with_extremes(bad=GREY)
+    style = {"cmap": cmap, "vmin": low, "vmax": high, "interpolation": "none"}
     image = ax.imshow(field.T, aspect="auto", origin="lower", extent=extent, **style)
     ax.figure.colorbar(image, ax=ax, pad=0.01)
-    ax.axvline(flow.train_until, color="white" if is_error else INK, linestyle="--", linewidth=0.8)
+    ax.axvline(flow.train_until, color="white" if is_error else "black", linestyle="--", linewidth=0.8)
     ax.set(yticks=(), ylabel="x")
     ax.set_title(title, pad=3)
 
@@ -119,7 +122,7 @@ def _snapshots(flow: Flow) -> Picture:
             top = _panel(axes[0, column], field, FIELD_MAP, (-limit, limit))
             axes[0, column].set_title(label, fontsize=8, loc="center")
             if column:
-                middle = _panel(axes[1, column], np.abs(field - truth), ERROR_MAP, (0, limit))
+                middle = _panel(axes[1, column], np.abs(field - truth), ERROR_MAP, (0.0, limit))
             _streamlines(axes[2, column], flow.fields[label][at])
         axes[1, 0].set_visible(False)
         for ax, words in zip(axes[:, 0], ("vorticity", "", "streamlines"), strict=True):
@@ -142,7 +145,8 @@ def _panel(ax: Axes, field: np.ndarray, cmap: str, limits: tuple[float, float]):
     ax.set(xticks=(), yticks=())
     ax.spines[:].set_visible(False)
     low, high = limits
-    return ax.imshow(field.T, origin="lower", cmap=cmap, vmin=low, vmax=high, interpolation="none")
+    colours = matplotlib.colormaps[cmap].with_extremes(bad=GREY)
+    return ax.imshow(field.T, origin="lower", cmap=colours, vmin=low, vmax=high, interpolation="none")
 
 
 def _streamlines(ax: Axes, v: Float[np.ndarray, "2 x y"]) -> None:

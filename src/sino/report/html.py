@@ -1,5 +1,6 @@
 """The report: one HTML page that opens offline, with the verdict first."""
 
+import re
 from base64 import b64encode
 from collections.abc import Sequence
 from html import escape
@@ -84,7 +85,7 @@ def summary(verdicts: Sequence[Verdict]) -> str:
 
 def _verdicts(verdicts: Sequence[Verdict]) -> str:
     cards = "".join(_card(verdict) for verdict in verdicts)
-    return f'<p class="lead">{escape(summary(verdicts))}</p>\n<div class="cards">{cards}</div>\n'
+    return f'<p class="lead">{_unbroken(summary(verdicts))}</p>\n<div class="cards">{cards}</div>\n'
 
 
 def _card(v: Verdict) -> str:
@@ -92,13 +93,18 @@ def _card(v: Verdict) -> str:
     words = OUTCOMES[v.outcome]
     if v.factor is None and v.outcome in ("wins", "loses"):
         big, words = ("stays finite" if v.outcome == "wins" else "blew up"), ""
-    remarks = "".join(f"<li>{escape(remark)}</li>" for remark in v.remarks)
+    remarks = "".join(f"<li>{_unbroken(remark)}</li>" for remark in v.remarks)
     return (
         f'<article class="card {v.outcome}"><h3>{escape(v.setting.title)}</h3>'
-        f'<p class="big">{big} <small>{words}</small></p><p>{escape(v.sentence)}</p>'
+        f'<p class="big">{big} <small>{words}</small></p><p>{_unbroken(v.sentence)}</p>'
         + (f"<ul>{remarks}</ul>" if remarks else "")
         + "</article>\n"
     )
+
+
+def _unbroken(text: str) -> str:
+    """Words for the page, in which no line ends inside a number such as `5.50e-3` or `31 ×`."""
+    return re.sub(r"\d[\d.,]*(e-\d+| ×)", r'<span class="nobreak">\g<0></span>', escape(text))
 
 
 def _account(runs: Collection) -> str:

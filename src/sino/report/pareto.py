@@ -54,7 +54,7 @@ def error_against_parameters(runs: Collection) -> Picture | None:
         "Error against parameters",
         f"Scatter plots of mean squared error against number of parameters for {names}.",
         "Mean squared error after the training window, on the training trajectories (the paper's protocol), against "
-        "the number of parameters. Filled: ours, mean over seeds, with the range; with a dark edge, trained by the "
+        "the number of parameters. Filled: ours, mean over seeds, with the range; outlined, trained by the "
         "paper's schedule. Hollow: what the paper reports. Grey lines: the coarse grid alone, and classical closures.",
         figure,
     )

@@ -95,8 +95,8 @@ def read_evaluation(path: Path) -> Evaluation:
             times=_array(record["times"]),
             first=int(record["first"]),
             last=int(record["last"]),
-            parameters=record["parameters"],
-            train_seconds=record["train_seconds"],
+            parameters=None if record["parameters"] is None else int(record["parameters"]),
+            train_seconds=real(record["train_seconds"]),
             scores={
                 weights: {name: _score(score) for name, score in sets.items()}
                 for weights, sets in record["scores"].items()
@@ -128,11 +128,11 @@ def training_scores(errors: Mapping[str, Mapping[str, Any]]) -> Scores:
     return {
         weights: {
             judge: Score(
-                mean=score["mean"],
-                median=score["median"],
+                mean=real(score["mean"]),
+                median=real(score["median"]),
                 blown_up=score["blown_up"],
                 trajectories=score["trajectories"],
-                all_frames=score.get("mean_all_frames"),
+                all_frames=real(score.get("mean_all_frames")),
             )
             for judge, score in judges.items()
         }
@@ -158,21 +158,21 @@ def _score(record: Mapping[str, Any]) -> Score:
     mse, blown = record["mse"], record["blown_up"]
     times = record.get("correlation_time") or {}
     return Score(
-        mean=mse["mean"],
-        median=mse["median"],
+        mean=real(mse["mean"]),
+        median=real(mse["median"]),
         blown_up=int(blown["count"]),
         trajectories=len(record["seeds"]),
-        all_frames=record["mse_all_frames"]["mean"],
+        all_frames=real(record["mse_all_frames"]["mean"]),
         interval=_pair(mse.get("interval")),
-        per_trajectory=tuple(mse["per_trajectory"]),
+        per_trajectory=tuple(map(real, mse["per_trajectory"])),
         seeds=tuple(int(seed) for seed in record["seeds"]),
-        nrmse=record["nrmse"]["mean"],
-        correlation_time=times.get("mean"),
+        nrmse=real(record["nrmse"]["mean"]),
+        correlation_time=real(times.get("mean")),
         correlation_interval=_pair(times.get("interval")),
         censored=int(times.get("censored") or 0),
-        energy_drift=record.get("energy_drift"),
-        mean_drift=record.get("mean_drift"),
-        divergence=record.get("divergence"),
+        energy_drift=real(record.get("energy_drift")),
+        mean_drift=real(record.get("mean_drift")),
+        divergence=real(record.get("divergence")),
         error_over_time={name: _array(values) for name, values in record["error_over_time"].items()},
         spectrum=_spectrum(record.get("spectrum")),
         enstrophy=_spectrum(record.get("enstrophy_spectrum")),
@@ -185,7 +185,12 @@ def _spectrum(record: Mapping[str, Any] | None) -> Spectrum | None:
     curves = [_array(record[name]) for name in ("wavenumber", "energy", "reference")]
     if len({len(curve) for curve in curves}) != 1:
         raise ValueError("a spectrum has as many energies as wavenumbers")
-    return Spectrum(*curves, distance=record.get("distance"))
+    return Spectrum(*curves, distance=real(record.get("distance")))
+
+
+def real(value: Any) -> float | None:
+    """A number of a file, which JSON may write without a point; None if it is not there or was not finite."""
+    return None if value is None else float(value)
 
 
 def _pair(values: Any) -> tuple[float, float] | None:

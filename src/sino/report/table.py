@@ -49,14 +49,20 @@ def make_table(
     sections: Sequence[int] = (),
 ) -> Table:
     """A table with the lowest value marked in every column where that is the best."""
-    marked = [list(row) for row in rows]
-    for position, column in enumerate(columns):
-        values = [value for row in rows if (value := row[position].value) is not None]
-        if column.lowest_is_best and len(values) > 1:
-            for row in marked:
-                if row[position].value == min(values):
-                    row[position] = replace(row[position], best=True)
-    return Table(name, title, tuple(columns), tuple(map(tuple, marked)), tuple(notes), tuple(sections))
+    by_column = [
+        mark_lowest(cells) if column.lowest_is_best else cells
+        for column, cells in zip(columns, zip(*rows, strict=True), strict=True)
+    ]
+    marked = tuple(zip(*by_column, strict=True))
+    return Table(name, title, tuple(columns), marked, tuple(notes), tuple(sections))
+
+
+def mark_lowest(cells: Sequence[Cell]) -> list[Cell]:
+    """The same cells, with the lowest value marked if there is another to compare it with."""
+    values = [cell.value for cell in cells if cell.value is not None]
+    if len(values) < 2:
+        return list(cells)
+    return [replace(cell, best=True) if cell.value == min(values) else cell for cell in cells]
 
 
 def name_cell(text: str, *remarks: str) -> Cell:

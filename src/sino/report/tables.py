@@ -27,13 +27,14 @@ PROTOCOL = (
 
 def result_tables(runs: Collection) -> list[Table]:
     """The paper's four tables, as far as there are runs for them, once for every preset."""
-    present = {(s.benchmark, s.preset) for s in runs.settings}
-    return [
-        _result_table(runs, name, preset)
-        for preset in PRESETS
-        for name, benchmarks in TABLES.items()
-        if any((b, preset) in present for b in benchmarks)
-    ]
+    tables = []
+    for preset in PRESETS:
+        for name, benchmarks in TABLES.items():
+            own = [g for g in runs.groups if g.setting.preset == preset and g.setting.own_grid]
+            own = [g for g in own if g.setting.benchmark in benchmarks]
+            if own:
+                tables.append(_result_table(runs, name, preset, own))
+    return tables
 
 
 class Variant(NamedTuple):
@@ -44,48 +45,49 @@ class Variant(NamedTuple):
     label: str
 
 
-def _result_table(runs: Collection, name: str, preset: Preset) -> Table:
-    benchmarks = TABLES[name]
-    if preset != "paper":
-        benchmarks = tuple(b for b in benchmarks if (b, preset) in {(s.benchmark, s.preset) for s in runs.settings})
+def _result_table(runs: Collection, name: str, preset: Preset, groups: list[Group]) -> Table:
+    """Flows that were run come first, so that a narrow screen shows them; of the others only the paper's columns."""
+    run = {g.setting.benchmark for g in groups}
+    others = () if preset != "paper" else tuple(b for b in TABLES[name] if b not in run)
+    benchmarks = (*(b for b in TABLES[name] if b in run), *others)
+    width = {b: 4 if b in run else 2 for b in benchmarks}
     dim = BENCHMARKS[benchmarks[0]].dim
-    groups = [
-        g
-        for g in runs.groups
-        if g.setting.benchmark in benchmarks and g.setting.preset == preset and g.setting.own_grid
-    ]
     columns = [Column("Method", numeric=False)]
     for b in benchmarks:
-        titles = ("AVE", "Best", "unseen AVE", "unseen Best")
+        titles = ("AVE", "Best", "unseen AVE", "unseen Best")[: width[b]]
         columns += [Column(title, over=BENCHMARK_TITLES[b], lowest_is_best=True) for title in titles]
     rows, sections, kind = [], [], "baseline"
     for variant in _variants(groups, dim, every=preset == "paper"):
-        if _kind(variant.model) != kind:
+        if _kind(variant.model) != kind and rows:
             sections.append(len(rows))
-            kind = _kind(variant.model)
-        cells = [cell for b in benchmarks for cell in _row_cells(groups, variant, b)]
+        kind = _kind(variant.model)
+        cells = [cell for b in benchmarks for cell in _row_cells(groups, variant, b, preset)[: width[b]]]
         rows.append([name_cell(variant.label), *cells, _parameters(groups, variant, dim, preset)])
     sections.append(len(rows))
     for scheme in sorted({"paper"} | {g.setting.scheme for g in groups}):
         label = "Coarse grid" if scheme == "paper" else "Coarse grid, strong scheme"
         settings = [Setting(b, preset, benchmark(b, preset).sizes.coarse, scheme) for b in benchmarks]
-        rows.append([name_cell(label), *(c for s in settings for c in _coarse_cells(runs, s)), Cell("–")])
-    notes = [PROTOCOL]
-    if preset == "paper":
-        notes.append("The paper's figure stands beside where it printed one; it reports three seeds throughout.")
-        if "ks" in benchmarks or "ks-32" in benchmarks:
-            notes.append("Two of the paper's pairs (DeepONet on KS, U-Net on KS-32) have a Best above their AVE.")
-        if any(b.startswith("burgers-forced") for b in benchmarks):
-            notes.append(
-                "The paper's coarse grid on forced Burgers restarted the clock of the forcing; with the clock running "
-                "on, as in the fine solution, the coarse error is 100 to 2,000 times smaller."
-            )
-    else:
-        notes.append(f"At the sizes of the preset {preset!r}: not comparable with the paper's figures.")
+        cells = [cell for s in settings for cell in _coarse_cells(runs, s)[: width[s.benchmark]]]
+        rows.append([name_cell(label), *cells, Cell("–")])
     title = TITLES[name] + ("" if preset == "paper" else f", preset {preset!r}")
     suffix = "" if preset == "paper" else f"-{preset}"
     columns.append(Column("Parameters"))
-    return make_table(f"results-{name}{suffix}", title, columns, rows, notes, sections)
+    return make_table(f"results-{name}{suffix}", title, columns, rows, _notes(benchmarks, preset), sections)
+
+
+def _notes(benchmarks: tuple[str, ...], preset: Preset) -> list[str]:
+    """The protocol, and what must be known of the paper's figures."""
+    if preset != "paper":
+        return [PROTOCOL, f"At the sizes of the preset {preset!r}: not comparable with the paper's figures."]
+    notes = [PROTOCOL, "The paper's figure stands beside where it printed one; it reports three seeds throughout."]
+    if "ks" in benchmarks or "ks-32" in benchmarks:
+        notes.append("Two of the paper's pairs (DeepONet on KS, U-Net on KS-32) have a Best above their AVE.")
+    if any(b.startswith("burgers-forced") for b in benchmarks):
+        notes.append(
+            "The paper's coarse grid on forced Burgers restarted the clock of the forcing; with the clock running on, "
+            "as in the fine solution, the coarse error is 100 to 2,000 times smaller."
+        )
+    return notes
 
 
 def _kind(model: str) -> str:
@@ -109,11 +111,11 @@ def _variant(group: Group) -> Variant:
     return Variant(group.model, scheme, group.label + ("" if scheme == "paper" else ", strong scheme"))
 
 
-def _row_cells(groups: list[Group], variant: Variant, b: str) -> list[Cell]:
+def _row_cells(groups: list[Group], variant: Variant, b: str, preset: Preset) -> list[Cell]:
     """AVE and Best on training trajectories, beside the paper's, and on unseen ones."""
     group = next((g for g in groups if g.setting.benchmark == b and _variant(g) == variant), None)
     if group is None:
-        plain = variant.label == MODEL_TITLES[variant.model] and groups[0].setting.preset == "paper"
+        plain = variant.label == MODEL_TITLES[variant.model] and preset == "paper"
         pair = ERRORS[b].get(variant.model) if plain else None
         beside = ("", "") if pair is None else tuple(f"paper {number(value)}" for value in pair)
         return [absent("not run", *filter(None, [text])) for text in (*beside, "", "")]
