@@ -57,6 +57,7 @@ def animate(flow: Flow) -> Animation:
             inside = flow.times[step] <= flow.train_until
             heading.set_text(f"t = {flow.times[step]:.{digits}f}" + (" (training window)" if inside else ""))
             canvas.draw()
+            figure.set_layout_engine("none")  # once is enough, and it is slow
             images.append(Image.fromarray(np.asarray(canvas.buffer_rgba())[..., :3].copy()))
     late = int(np.argmin(np.abs(flow.times[steps] - 0.5 * (flow.train_until + flow.times[-1]))))
     closure = list(scalars)[2:] or ["no closure"]

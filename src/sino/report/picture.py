@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ INK = "#1a1c20"
 PAGE_STYLE: dict[Any, Any] = (
     STYLE
     | {
+        "savefig.bbox": None,  # the layout leaves no margin to cut
         "svg.fonttype": "path",
         "svg.hashsalt": "sino",
         "figure.facecolor": "none",
@@ -46,6 +48,14 @@ class Picture:
     """What a reader who does not see it should know."""
     caption: str
     figure: Figure
+
+    @cached_property
+    def svg(self) -> str:
+        """The figure as SVG without a background, the same bytes every time."""
+        stream = io.StringIO()
+        with matplotlib.rc_context(PAGE_STYLE):
+            self.figure.savefig(stream, format="svg", facecolor="none", metadata={"Date": None, "Creator": None})
+        return stream.getvalue()
 
 
 @contextmanager
@@ -75,30 +85,28 @@ def _label(value: float) -> str:
     return f"{mantissa}e{int(exponent)}"
 
 
-def svg(figure: Figure, background: str = "none") -> str:
-    """A figure as SVG, the same bytes every time."""
-    stream = io.StringIO()
-    with matplotlib.rc_context(PAGE_STYLE):
-        figure.savefig(stream, format="svg", facecolor=background, metadata={"Date": None, "Creator": None})
-    return stream.getvalue()
-
-
 def save_svg(picture: Picture, folder: Path) -> Path:
     """Write a picture on white, for papers and other pages."""
     path = folder / f"{picture.name}.svg"
-    path.write_text(svg(picture.figure, "white"))
+    head, body = _split(picture.svg)
+    path.write_text(f'{head}<rect width="100%" height="100%" fill="white"/>{body}')
     return path
+
+
+def _split(text: str) -> tuple[str, str]:
+    """What comes before the content of an SVG file, and the rest."""
+    end = text.index(">", text.index("<svg")) + 1
+    return text[:end], text[end:]
 
 
 def inline_svg(picture: Picture) -> str:
     """A picture as an element of a page: names made unique, colours of the page, alternative text."""
-    text = svg(picture.figure)
-    body = text[text.index(">", text.index("<svg")) + 1 :]
+    head, body = _split(picture.svg)
     body = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>", "", body, flags=re.DOTALL)
     body = re.sub(r' id="([^"]+)"', rf' id="{picture.name}-\1"', body)
     body = re.sub(r'(href="#|url\(#)', rf"\g<1>{picture.name}-", body.replace("xlink:href", "href"))
     body = body.replace(INK, "currentColor")
-    match = re.search(r'viewBox="([\d. ]+)"', text)
+    match = re.search(r'viewBox="([\d. ]+)"', head)
     assert match is not None
     box = match.group(1)
     width = round(float(box.split()[2]) * 4 / 3)  # points to pixels
