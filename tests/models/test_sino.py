@@ -73,6 +73,11 @@ def test_merged_equals_dense_in_value_and_gradient(getkey, n, sizes):
     assert_equal_in_value_and_gradient(getkey, n, ("merged", "dense"), **sizes)
 
 
+@pytest.mark.parametrize("n, branch", [((33,), "both"), ((15, 16), "both"), ((16,), "frequency"), ((17,), "spatial")])
+def test_filters_equal_dense_in_value_and_gradient(getkey, n, branch):
+    assert_equal_in_value_and_gradient(getkey, n, ("filters", "dense"), branch=branch, depth=3)
+
+
 def test_merged_takes_other_numbers_of_channels(getkey):
     key, x = getkey(), jax.random.normal(getkey(), (3, 16))
     merged, dense = map(double, pair(1, key, ("merged", "dense"), channels_in=3, channels_out=2))
@@ -80,18 +85,24 @@ def test_merged_takes_other_numbers_of_channels(getkey):
     assert apply(merged, x).shape == (2, 16) and relative(apply(merged, x), apply(dense, x)) < 1e-12
 
 
-def test_auto_is_merged(getkey):
+def test_auto_is_merged_and_on_an_accelerator_filters(getkey, monkeypatch):
     key = getkey()
-    assert isinstance(eqx.filter_eval_shape(lambda: SINO(1, key=key, width=4).prepare((16,))), MergedSINO)
+    prepare = lambda: eqx.filter_eval_shape(lambda: SINO(1, key=key, width=4, depth=3).prepare((16,)))  # noqa: E731
+    prepared = prepare()
+    assert isinstance(prepared, MergedSINO) and isinstance(prepared.middle[0].frequency, Factorised)
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    (block,) = prepare().middle
+    assert isinstance(block.frequency, DenseFilter) and block.frequency.kernel.shape == (8, 4, 9)
+    assert block.spatial is None
 
 
 @pytest.mark.parametrize("n", [(64,), (32, 32), (8, 6, 10)], ids=str)
 def test_the_forms_are_equal_in_float32(getkey, n):
-    factorised, dense, merged = pair(len(n), getkey(), ("factorised", "dense", "merged"), width=16)
+    dense, *others = pair(len(n), getkey(), ("dense", "factorised", "merged", "filters"), width=16, depth=3)
     x = jax.random.normal(getkey(), (len(n), *n), jnp.float32)
     apply = quickly(lambda model, x: model(x))
     expected = apply(dense, x)
-    for model in (factorised, merged):
+    for model in others:
         assert apply(model, x).dtype == jnp.float32
         assert relative(apply(model, x), expected) < 1e-5
 

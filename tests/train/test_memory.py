@@ -5,7 +5,7 @@ from dataclasses import replace
 import jax
 import jax.numpy as jnp
 import pytest
-from small import QUICK, made_up, statistics, toy
+from small import FLOW, QUICK, made_up, statistics, tiny_sino, toy
 
 from sino.coupling.closure import Closure
 from sino.train.curriculum import Recipe, Stage
@@ -60,3 +60,19 @@ def test_the_prediction_is_of_the_size_that_xla_takes(recompute):
     taken = jax.jit(jax.grad(loss)).lower(toy()).compile().memory_analysis().temp_size_in_bytes
     predicted = plan(budget=0 if recompute else 10**12).predicted
     assert predicted / 4 < taken < 4 * predicted
+
+
+def test_the_prediction_grows_with_the_rollout_as_xla_does():
+    """What is kept for the kernels' gradient counts, too: in two dimensions it is half of all."""
+    data, model = made_up(FLOW, trajectories=2, frames=12), tiny_sino(dim=2, depth=3)
+
+    def taken_and_predicted(frames):
+        def loss(model):
+            segments = gather(data, jnp.arange(2), jnp.zeros(2, int), frames)
+            return rollout_errors(FLOW, Closure(model, statistics(2)), data, segments).sum()
+
+        found = plan_memory(FLOW, statistics(2), data, Recipe((Stage(frames, 1),), batch=2), model, seeds=1, budget=1)
+        return jax.jit(jax.grad(loss)).lower(model).compile().memory_analysis().temp_size_in_bytes, found.kept
+
+    (taken, predicted), (more_taken, more_predicted) = taken_and_predicted(4), taken_and_predicted(12)
+    assert 0.75 < (more_predicted - predicted) / (more_taken - taken) < 1.5

@@ -41,9 +41,11 @@ class SINO(AbstractModel):
     6,681 and 59,314; frequency branch alone 3,877 and 33,834; spatial branch alone 1,797 and 17,322.
 
     `form` says how kernels are applied: `factorised` (scalar filters and one channel mix), `dense` (a matrix per mode
-    and per offset, as the paper writes it), or `merged` (linear maps that meet are multiplied out beforehand: the lift
+    and per offset, as the paper writes it), `merged` (linear maps that meet are multiplied out beforehand: the lift
     with the first block, the last block with the projection; blocks between take whichever of the other two is cheaper
-    for these sizes). They are the same function; `auto` is `merged`. `clip` limits the entries
+    for these sizes), or `filters` (merged, with the two branches of a block between as one matrix per mode). They are
+    the same function. `auto` is `merged` on a CPU; on an accelerator, where a batch shares the matrices, it is
+    `filters`. `clip` limits the entries
     of the generated filter to that percentile of their magnitudes (off by default; it makes the frequency branch dense,
     since a clipped filter is no longer of low rank). `initialisation` is `live` (no dead units, variance kept) or
     `plain` (uniform by fan-in).
@@ -111,7 +113,9 @@ class SINO(AbstractModel):
         # With one block only, that one is the last.
         *others, last = self.blocks
         first = others[0].after(self.lift, n) if others else None
-        middle = tuple(block.prepare(n) for block in others[1:])
+        form = self.blocks[0].form
+        filters = form == "filters" or (form == "auto" and jax.default_backend() != "cpu")
+        middle = tuple(block.as_filter(n) if filters else block.prepare(n) for block in others[1:])
         return MergedSINO(self.lift, first, middle, last.before(self.out, self.residual, n), self.residual)
 
 
@@ -166,6 +170,11 @@ class Block(eqx.Module):
         if self.spatial is not None:
             spatial = spatial_operator(self.spatial, n, self.kernel, self.form)
         return PreparedBlock(frequency, self._bias(), spatial, self.fuse, self.activated)
+
+    def as_filter(self, n: tuple[int, ...]) -> "PreparedBlock":
+        """The same with one filter for both branches: a matrix per mode, whatever the bottlenecks are."""
+        m = jnp.concatenate([merged_filter(branch) for branch in self._spectral(n)])
+        return PreparedBlock(DenseFilter(m), self._bias(), None, self.fuse, self.activated)
 
     def after(self, lift: Linear, n: tuple[int, ...]) -> "PreparedBlock":
         """The block as a function of what `lift` takes: a thin filter of few inputs for both branches."""

@@ -17,7 +17,7 @@ from sino.train.loss import Reference
 
 CPU_SHARE, DEVICE_SHARE = 0.4, 0.75
 """Part of the memory that a rollout may take: on a CPU others live there too."""
-WORKING_FRAMES = 7
+WORKING_FRAMES = 2
 """Besides what is kept, a backward pass works in the memory of about so many frames, as measured in 2D."""
 
 
@@ -60,15 +60,20 @@ def plan_memory(
 
 
 def _residual_bytes(solver, stats, data: Reference, recipe: Recipe, model: AbstractModel) -> int:
-    """What one frame of one trajectory leaves for the backward pass."""
+    """What one frame of one trajectory leaves for the backward pass, of the state and of the kernels."""
     forcing = jax.tree.map(lambda leaf: leaf[0], data.forcing)
 
-    def residuals(model, u):
-        tau = Closure(model, stats, recipe.zero_mean).prepare(solver.grid.n)
-        step = repeat(hybrid_step(solver, tau, t0=data.t0, forcing=forcing, coupling=recipe.coupling), data.substeps)
-        return jax.vjp(lambda u: step(u, jnp.int32(0)), u)[1]
+    def residuals(model, states):
+        def advance(model, states):
+            tau = Closure(model, stats, recipe.zero_mean).prepare(solver.grid.n)
+            step = hybrid_step(solver, tau, t0=data.t0, forcing=forcing, coupling=recipe.coupling)
+            return jax.vmap(lambda u: repeat(step, data.substeps)(u, jnp.int32(0)))(states)
 
-    return _size(jax.eval_shape(residuals, model, data.frames[0, 0]))
+        return jax.vjp(advance, model, states)[1]
+
+    # What two trajectories leave more than one does: kernels, and how they were made, are there once for all.
+    one, two = (_size(jax.eval_shape(residuals, model, data.frames[:1, 0].repeat(count, 0))) for count in (1, 2))
+    return two - one
 
 
 def _memory_budget() -> int:
