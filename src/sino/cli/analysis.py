@@ -100,8 +100,10 @@ def _analyse(subject: Subject, approximation: Callable[[], list[dict[str, Any]]]
 
 def _cost_plan(configuration: dict[str, Any], closure: Closure, options: Analyze) -> CostPlan:
     b, coarse = benchmark(configuration["benchmark"], configuration["preset"]), configuration["coarse"]
-    if not 1 <= options.trajectories <= len(b.sizes.test):
-        raise UserError(f"--trajectories must be among 1..{len(b.sizes.test)}, the unseen ones of {b.name}")
+    unseen = len(b.sizes.test)
+    count = min(4, unseen) if options.trajectories is None else options.trajectories
+    if not 1 <= count <= unseen:
+        raise UserError(f"--trajectories must be among 1..{unseen}, the unseen ones of {b.name}")
     nested = [n for n in (2 * coarse, 4 * coarse) if n < b.sizes.fine and b.sizes.fine % n == 0]
     first, last = options.window or (b.sizes.train_frames + 1, b.sizes.frames)
     plan = CostPlan(
@@ -112,8 +114,8 @@ def _cost_plan(configuration: dict[str, Any], closure: Closure, options: Analyze
         coupling=configuration["recipe"]["coupling"],
         precision=configuration["precision"],
         grids=tuple(nested) if options.grids is None else options.grids,
-        seeds=tuple(b.sizes.test[: options.trajectories]),
-        batch=options.trajectories if options.batch is None else options.batch,
+        seeds=tuple(b.sizes.test[:count]),
+        batch=count if options.batch is None else options.batch,
         first=first,
         last=last,
     )

@@ -35,32 +35,45 @@ class ScalingPlan:
 
 
 def plan_scaling(runs: list[tuple[Run, dict[str, Any]]], out: Path | None) -> ScalingPlan | None:
-    """The points of all networks that come in at least two sizes; None if there are none.
+    """The points of all networks with at least two sizes and three errors; None if there are none.
 
-    With `out` the law was asked for: what stands in its way is then an error. Without, it is said in a line at most.
+    With `out` a law was asked for: what stands in its way is then an error. Without, it is said in a line.
     """
-    points: dict[tuple[str, str], dict[Path, int]] = {}
+    sizes: dict[tuple[str, str], dict[Path, int]] = {}
     for run, configuration in runs:
-        size = count_parameters(closure_skeleton(configuration).model)
-        points.setdefault((configuration["model"], configuration["schedule"]), {})[run.path] = size
-    several = {key: paths for key, paths in points.items() if len(set(paths.values())) > 1}
+        count = count_parameters(closure_skeleton(configuration).model)
+        sizes.setdefault((configuration["model"], configuration["schedule"]), {})[run.path] = count
+    several = {key: paths for key, paths in sizes.items() if len(set(paths.values())) > 1}
     flows = {tuple(configuration[key] for key in SAME): configuration["benchmark"] for _, configuration in runs}
-    if len(flows) > 1 and (several or out):
-        differing = " and ".join(sorted(" ".join(map(str, flow)) for flow in flows))
-        if out:
-            raise UserError(f"a scaling law needs runs of one benchmark at one size; these are {differing}")
-        print(f"no scaling law: the runs are of {differing}; give those of one")
-        return None
     if not several:
-        if out:
-            raise UserError("a scaling law needs runs of one network at two sizes or more; --out has nothing to hold")
-        return None
-    by_path = {run.path: run for run, _ in runs}
-    found = {key: [_point(by_path[path], size) for path, size in paths.items()] for key, paths in several.items()}
-    beside = Path(os.path.commonpath([path.resolve().parent for path in by_path])) / "scaling.json"
-    return ScalingPlan(next(iter(flows.values())), found, out or beside)
+        return _refuse(out, "it needs runs of one network at two sizes or more") if out else None
+    if len(flows) > 1:
+        differing = " and ".join(sorted(" ".join(map(str, flow)) for flow in flows))
+        return _refuse(out, f"it needs runs of one benchmark at one size, and these are {differing}")
+    points = {key: [_point(Run(path), count) for path, count in paths.items()] for key, paths in several.items()}
+    enough = {key: found for key, found in points.items() if _is_enough(_sound(found), "parameters")}
+    if not enough:
+        return _refuse(out, f"it needs {LEAST} runs of one network, at two sizes or more, that did not blow up")
+    beside = Path(os.path.commonpath([run.path.resolve().parent for run, _ in runs])) / "scaling.json"
+    return ScalingPlan(next(iter(flows.values())), enough, out or beside)
 
 
+def _sound(points: list[Point]) -> list[Point]:
+    return [point for point in points if point.error is not None]
+
+
+def _is_enough(points: list[Point], against: str) -> bool:
+    return len(points) >= LEAST and len({getattr(point, against) for point in points}) > 1
+
+
+def _refuse(out: Path | None, reason: str) -> None:
+    if out:
+        raise UserError(f"there is no scaling law for {out}: {reason}")
+    print(f"no scaling law: {reason}")
+
+
+LEAST = 3
+"""Points of a power law, at least."""
 SAME = ("benchmark", "preset", "coarse", "scheme")
 """What runs must have in common."""
 
@@ -73,8 +86,10 @@ def fit_scaling(plan: ScalingPlan) -> list[dict[str, Any]]:
     """
     fits = []
     for (model, schedule), points in plan.points.items():
-        sound = [point for point in points if point.error is not None]
+        sound = _sound(points)
         for against in ("parameters", "seconds"):
+            if not _is_enough(sound, against):
+                continue
             x = np.array([getattr(point, against) for point in sound], float)
             error = np.array([point.error for point in sound], float)
             law = fit_power_law(x, error)

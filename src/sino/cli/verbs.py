@@ -177,8 +177,8 @@ class Analyze:
     """Measure wall clock and error of the closure, of finer grids and of a better classical scheme, on this device."""
     grids: tuple[int, ...] | None = None
     """Finer grids for the cost, cells per axis; by default twice and four times the coarse one."""
-    trajectories: int = 4
-    """Unseen trajectories whose errors count for the cost."""
+    trajectories: int | None = None
+    """Unseen trajectories whose errors count for the cost; by default four."""
     batch: int | None = None
     """Trajectories that are timed side by side; by default as many as errors are taken of."""
     window: tuple[int, int] | None = None
