@@ -15,7 +15,7 @@ from sino.report.collect import collect
 from sino.report.curves import error_over_time
 from sino.report.fields import sampled_flow
 from sino.report.gallery import make_gallery
-from sino.report.picture import INK, inline_svg, save_svg
+from sino.report.picture import INK, drawing, inline_svg, log_axis, save_svg
 
 
 def picture(gallery, name):
@@ -50,6 +50,29 @@ def test_every_figure_is_there(gallery):
     assert [a.name for a in gallery.animations] == ["animation-burgers-decaying", "animation-ns-decaying"]
     for p in gallery.pictures:
         assert len(p.alt) > 30 and len(p.caption) > 30 and p.title, p.name
+
+
+def test_nothing_is_cut_off(gallery):
+    for p in gallery.pictures:
+        p.figure.draw_without_rendering()
+        box, (width, height) = p.figure.get_tightbbox(), p.figure.get_size_inches()
+        assert box.x0 > -0.02 and box.y0 > -0.02 and box.x1 < width + 0.02 and box.y1 < height + 0.02, p.name
+
+
+@pytest.mark.parametrize(
+    ("limits", "labels"),
+    [((1e-3, 3e-3), ["1e-3", "1.5e-3", "2e-3", "3e-3"]), ((4000, 50000), ["5k", "10k", "20k", "50k"])],
+)
+def test_labels_of_short_logarithmic_axes(limits, labels):
+    with drawing(4.0, 3.0) as figure:
+        ax = figure.subplots()
+        ax.plot(limits, [1, 2])
+        log_axis(ax.xaxis)
+        ax.set_xlim(limits)
+        figure.draw_without_rendering()
+        low, high = limits
+        ticks = zip(ax.xaxis.get_majorticklocs(), ax.xaxis.get_majorticklabels(), strict=True)
+        assert [label.get_text() for place, label in ticks if low * 0.999 <= place <= high * 1.001] == labels
 
 
 def test_figures_are_the_same_every_time(runs):
@@ -126,7 +149,7 @@ def test_kernels_scaling_cost_and_approximation(gallery):
     ax = picture(gallery, "cost-ns-decaying-sino").figure.axes[0]
     assert lines(ax)["SINO"].get_xydata().tolist() == [[0.03, 0.06]]
     assert lines(ax)["finer grids"].get_ydata().tolist() == [0.4, 0.187, 0.0546]
-    assert "18 times" in picture(gallery, "cost-ns-decaying-sino").caption
+    assert "18 times faster" in picture(gallery, "cost-ns-decaying-sino").caption
     (ax,) = picture(gallery, "approximation").figure.axes
     assert lines(ax)["a trained hypernetwork"].get_ydata().tolist() == [0.75, 0.5, 0.16, 0.05]
 

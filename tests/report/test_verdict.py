@@ -48,6 +48,7 @@ def test_known_factors(runs):
         "1 run has no results yet.",
     )
     assert ns.group.label == "SINO, n = 8"  # the lower on validation
+    assert "A better classical scheme on the same grid, without a closure: 1.45e-1." in ns.remarks
 
 
 def test_interval_of_proportional_errors_is_a_point(changed):

@@ -8,7 +8,7 @@ from matplotlib.ticker import MaxNLocator
 
 from sino.report.analyses import Cost, CostRow, Kernel, Scaling
 from sino.report.figures import COLOURS
-from sino.report.names import BENCHMARK_TITLES, GREY, MODEL_TITLES, SINO, colour, marker, ratio
+from sino.report.names import BENCHMARK_TITLES, GREY, MODEL_TITLES, SINO, colour, marker, speed
 from sino.report.paper import EXPONENTS
 from sino.report.picture import INK, Picture, drawing, log_axis
 from sino.report.runs import Collection, Group
@@ -129,8 +129,10 @@ def cost_against_error(group: Group) -> Picture | None:
     with drawing(4.2 * len(truths), 3.3) as figure:
         for ax, truth in zip(figure.subplots(1, len(truths), squeeze=False)[0], truths, strict=True):
             _cost(ax, cost, truth, group)
-    gains = [f"{ratio(value)} times {TRUTHS[truth]}" for truth, value in cost.speedup.items() if value is not None]
-    gain = f"Speed-up at equal error: {'; '.join(gains)}." if gains else "No finer grid has the closure's error."
+    gains = [f"{speed(value)} {TRUTHS[truth]}" for truth, value in cost.speedup.items() if value is not None]
+    gain = "No finer grid has the closure's error."
+    if gains:
+        gain = f"At equal error the closure is {', '.join(gains)} than its own solver on a finer grid."
     return Picture(
         f"cost-{group.setting.slug}-{_slug(group)}",
         f"{group.setting.title}, {group.label}: cost against error",

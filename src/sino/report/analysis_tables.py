@@ -1,7 +1,7 @@
 """Tables of `sino analyze`: the kernels' rank and bounds, scaling laws, and cost at equal accuracy."""
 
 from sino.report.analyses import Bound, Cost, Kernel
-from sino.report.names import BENCHMARK_TITLES, number, ratio
+from sino.report.names import BENCHMARK_TITLES, number, speed
 from sino.report.paper import EXPONENTS
 from sino.report.runs import Collection
 from sino.report.table import Cell, Column, Table, absent, make_table, name_cell
@@ -97,9 +97,11 @@ def _cost_notes(cost: Cost) -> list[str]:
     for truth, words in (("dataset", "the dataset"), ("spectral", "a spectral solution")):
         gain, strong = cost.speedup[truth], cost.speedup_strong[truth]
         reason = cost.reason[truth] or "the closure's error is not between those of the grids"
-        text = f"none, since {reason}" if gain is None else f"{ratio(gain)} times"
-        text += "" if strong is None else f"; against the better classical scheme, {ratio(strong)} times"
-        notes.append(f"Speed-up at equal error against {words}: {text}.")
+        text = (
+            f"not comparable, since {reason}" if gain is None else f"{speed(gain)} than its own solver on a finer grid"
+        )
+        text += "" if strong is None else f", {speed(strong)} than the better classical scheme"
+        notes.append(f"At equal error against {words}, the closure is {text}.")
     if cost.break_even is not None:
         notes.append(f"Data and training are paid for after {cost.break_even:,.0f} simulated time units.")
     return notes

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float
 
 from sino.report.names import GREY, colour
-from sino.report.picture import Picture, drawing, log_axis
+from sino.report.picture import Picture, drawing, legend_below, log_axis
 from sino.report.results import Score
 from sino.report.runs import Collection, Group, Setting
 from sino.report.verdict import lead
@@ -108,7 +108,7 @@ def loss_curves(runs: Collection, setting: Setting) -> Picture | None:
                     values = 2 * values
                 elif kind != "log":
                     values = np.log(np.maximum(values, 1e-300))
-                left.plot(updates, values, label="" if group.label in labels else group.label, **style)
+                left.plot(updates, values, label="_again" if group.label in labels else group.label, **style)
                 labels.append(group.label)
                 errors = [
                     (line["update"], line["validation"]["mean"])
@@ -122,7 +122,7 @@ def loss_curves(runs: Collection, setting: Setting) -> Picture | None:
         left.set(xlabel="update", ylabel="log of the loss", title="Loss in training windows")
         right.set(xlabel="update", ylabel="mean squared error", title="Error on validation rollouts")
         log_axis(right.yaxis)
-        figure.legend(loc="outside lower center", ncols=4)
+        legend_below(figure, [line for line in left.lines if not str(line.get_label()).startswith("_")])
     return Picture(
         f"loss-{setting.slug}",
         f"{setting.title}: training",

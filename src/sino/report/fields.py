@@ -15,8 +15,8 @@ from sino.report.results import read_samples
 from sino.report.runs import Collection, Setting
 from sino.report.verdict import lead
 
-FLOWS = 3
-"""Closures that are drawn besides truth and coarse grid."""
+FLOWS = {1: 2, 2: 3}
+"""Closures that are drawn besides truth and coarse grid, by dimension."""
 
 WEIGHTS = ("best", "final", "selected")
 """Whose trajectory is shown: the first that was kept."""
@@ -63,7 +63,9 @@ def sampled_flow(runs: Collection, setting: Setting) -> Flow | None:
         return None
     times = found.times - found.times[0]
     until = float(times[min(found.first, len(times)) - 1])
-    return Flow(setting, times[list(found.sample_frames)], until, dict(list(fields.items())[: 2 + FLOWS]))
+    return Flow(
+        setting, times[list(found.sample_frames)], until, dict(list(fields.items())[: 2 + FLOWS[setting.facts.dim]])
+    )
 
 
 def field_picture(flow: Flow) -> Picture:

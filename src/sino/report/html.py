@@ -36,7 +36,9 @@ WORDS = {
 def page(runs: Collection, gallery: Gallery, verdicts: Sequence[Verdict], title: str = TITLE) -> str:
     """The whole page."""
     parts = {"verdict": ("Verdict", _verdicts(verdicts))}
-    parts["results"] = ("Results beside the paper's", _figures(gallery.results, gallery.overview))
+    comparable = any(setting.preset == "paper" for setting in runs.settings)
+    heading = "Results beside the paper's" if comparable else "Results"
+    parts["results"] = (heading, _figures(gallery.results, gallery.overview))
     parts |= {f"flow-{s.setting.slug}": (s.setting.title, _section(s)) for s in gallery.sections}
     parts["measures"] = ("All measures", _figures(gallery.measures, ()))
     if gallery.analysis_tables or gallery.analysis_pictures:

@@ -10,7 +10,7 @@ from sino.models import PAPER_COUNTS
 from sino.report.curves import FLAT_STYLES
 from sino.report.names import MODEL_TITLES, colour, marker
 from sino.report.paper import ERRORS
-from sino.report.picture import INK, Picture, drawing, log_axis
+from sino.report.picture import INK, Picture, drawing, legend_below, log_axis
 from sino.report.runs import Collection, Group, Setting
 
 
@@ -47,7 +47,7 @@ def error_against_parameters(runs: Collection) -> Picture | None:
         handles = [_handle(model) for model in MODEL_TITLES if model in drawn]
         if any(s.preset == "paper" for s in panels):
             handles.append(Line2D([], [], color=INK, marker="o", fillstyle="none", linestyle="", label="the paper's"))
-        figure.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 3 * columns))
+        legend_below(figure, handles)
     names = ", ".join(setting.title for setting in panels)
     return Picture(
         "error-against-parameters",

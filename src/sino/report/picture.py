@@ -2,7 +2,7 @@
 
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib
+from matplotlib.artist import Artist
 from matplotlib.axis import XAxis, YAxis
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
@@ -70,7 +71,8 @@ def log_axis(axis: XAxis | YAxis) -> None:
     axis.axes.set(**{f"{axis.axis_name}scale": "log"})
     low, high = axis.get_view_interval()
     narrow = high / low < 30
-    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if narrow else (1.0,)))
+    several = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0) if high / low < 4 else (1.0, 2.0, 5.0)
+    axis.set_major_locator(LogLocator(subs=several if narrow else (1.0,)))
     axis.set_minor_formatter(NullFormatter())
     if narrow:
         axis.set_major_formatter(FuncFormatter(lambda value, _: _label(value)))
@@ -81,8 +83,15 @@ def _label(value: float) -> str:
         return f"{value:g}"
     if 1000 <= value < 1e9:
         return f"{value / 1e6:g}M" if value >= 1e6 else f"{value / 1e3:g}k"
-    mantissa, exponent = f"{value:.0e}".split("e")
-    return f"{mantissa}e{int(exponent)}"
+    mantissa, exponent = f"{value:.1e}".split("e")
+    return f"{float(mantissa):g}e{int(exponent)}"
+
+
+def legend_below(figure: Figure, handles: Sequence[Artist]) -> None:
+    """One legend for the whole figure, with as many columns as its width holds."""
+    longest = max(len(str(handle.get_label())) for handle in handles)
+    columns = int(figure.get_figwidth() / (0.55 + 0.065 * longest))
+    figure.legend(handles=handles, loc="outside lower center", ncols=max(1, min(columns, len(handles))))
 
 
 def save_svg(picture: Picture, folder: Path) -> Path:

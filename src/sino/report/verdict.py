@@ -1,6 +1,6 @@
 """The verdict: by what factor a closure beats the coarse grid it works on, on trajectories that it has not seen."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Literal
 
@@ -101,7 +101,7 @@ def _interval(coarse: tuple[float | None, ...], closures: list[tuple[float | Non
 
 
 def _remarks(runs: Collection, setting: Setting, group: Group) -> tuple[str, ...]:
-    """The lowest error of the others, networks and classical closures apart; and runs that are not finished."""
+    """The lowest error of the others, networks and classical ways apart; and runs that are not finished."""
     found = {g.label: fmean(m) for g in runs.of(setting) if g is not group and (m := _means(g)) is not None}
     classical = {g.label for g in runs.of(setting) if g.model in CLASSICAL}
     remarks = []
@@ -109,10 +109,25 @@ def _remarks(runs: Collection, setting: Setting, group: Group) -> tuple[str, ...
         if labels & found.keys():
             best = min(labels & found.keys(), key=lambda label: found[label])
             remarks.append(f"{words}: {best}, {number(found[best])}.")
+    better = _better_scheme(runs, setting)
+    if better is not None:
+        remarks.append(f"A better classical scheme on the same grid, without a closure: {number(better)}.")
     unfinished = sum(not run.finished for g in runs.of(setting) for run in g.runs)
     if unfinished:
         remarks.append(f"{unfinished} run{'s have' if unfinished > 1 else ' has'} no results yet.")
     return tuple(remarks)
+
+
+def _better_scheme(runs: Collection, setting: Setting) -> float | None:
+    """The error of the strong scheme alone: from runs with it or, on a few trajectories, from a cost analysis."""
+    if setting.scheme != "paper":
+        return None
+    score = runs.coarse(replace(setting, scheme="strong"), "test")
+    if score is not None:
+        return score.mean
+    costs = [run.analysis.cost for g in runs.of(setting) for run in g.runs if run.analysis and run.analysis.cost]
+    strong = [row for cost in costs for row in cost.rows if row.what.startswith(("spectral", "strong"))]
+    return next((row.errors["dataset"] for row in strong if row.cells == setting.coarse), None)
 
 
 def _means(group: Group) -> list[float] | None:
