@@ -109,8 +109,9 @@ def test_speed_up_and_break_even_with_known_numbers():
 
 def test_no_break_even_where_nothing_is_saved():
     b = flow("burgers-forced", 64, 8, warmup=0.5)
-    assert summarise(plan(b), rows_with(0.5, seconds=3.0), 100.0)["break_even_time_units"] is None
-    assert summarise(plan(b), rows_with(0.5), None)["break_even_time_units"] is None
+    for rows, seconds, reason in ((rows_with(0.5, 3.0), 100.0, "takes longer"), (rows_with(0.5), None, "not ended")):
+        found = summarise(plan(b), rows, seconds)
+        assert found["break_even_time_units"] is None and reason in found["reason_break_even"]
     better = summarise(plan(b), rows_with(0.1), 100.0)
     assert better["speedup_at_equal_error"]["dataset"] is None  # the finest grid that can be compared has 16 cells
     assert better["speedup_at_equal_error"]["spectral"] is not None  # here the dataset's own grid counts

@@ -58,7 +58,8 @@ def print_cost(cost: dict[str, Any]) -> None:
         strong = _verdict(cost["speedup_against_strong"][truth], cost["reason_strong"][truth], None)
         print(f"  speed-up at equal error, {truth}: {own}; against the strong scheme: {strong}")
     even = cost["break_even_time_units"]
-    print(f"  data and training paid back after: {'never' if even is None else f'{even:,.0f} simulated time units'}")
+    paid = f"never ({cost['reason_break_even']})" if even is None else f"{even:,.0f} simulated time units"
+    print(f"  data and training paid back after: {paid}")
 
 
 def print_scaling(benchmark: str, fits: list[dict[str, Any]]) -> None:

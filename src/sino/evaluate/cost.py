@@ -127,18 +127,31 @@ def summarise(plan: CostPlan, rows: list[dict[str, Any]], train_seconds: float |
         strong = {name: Match(None, None, "the closure's own solver is the strong scheme") for name in TRUTHS}
     trajectories = len(b.sizes.train) + len(b.sizes.validation)
     data_seconds = fine["seconds_per_time"] * (b.start + b.sizes.frames * b.frame) * trajectories
-    saved = None if matches["dataset"].seconds is None else matches["dataset"].seconds - closure["seconds_per_time"]
-    pays = saved is not None and saved > 0 and train_seconds is not None
+    units, unpaid = _break_even(matches["dataset"], closure["seconds_per_time"], data_seconds, train_seconds)
     return {
         "speedup_at_equal_error": _ratios(matches, closure),
         "equal_error_grid": {name: match.cells for name, match in matches.items()},
         "reason": {name: match.reason for name, match in matches.items()},
         "speedup_against_strong": _ratios(strong, closure),
         "reason_strong": {name: match.reason for name, match in strong.items()},
-        "break_even_time_units": (data_seconds + train_seconds) / saved if pays else None,  # pyright: ignore
+        "break_even_time_units": units,
+        "reason_break_even": unpaid,
         "data_seconds": data_seconds,
         "train_seconds": train_seconds,
     }
+
+
+def _break_even(
+    match: Match, closure_seconds: float, data_seconds: float, train_seconds: float | None
+) -> tuple[float | None, str | None]:
+    """Simulated time after which the closure has paid for itself, or the reason why it never does."""
+    if match.seconds is None:
+        return None, match.reason
+    if match.seconds <= closure_seconds:
+        return None, "the closure takes longer than the grid of equal error"
+    if train_seconds is None:
+        return None, "the run has not ended, so the time of its training is not known"
+    return (data_seconds + train_seconds) / (match.seconds - closure_seconds), None
 
 
 def _work(plan: CostPlan, rate: dict[str, float]) -> float:
