@@ -1,11 +1,13 @@
 """`sino report`: what it writes and prints, and one sentence for every mistake."""
 
+import json
 import shutil
 from pathlib import Path
 
 import pytest
 
 from sino.cli import main
+from sino.report.names import number
 
 RUNS = Path(__file__).parent.parent / "report" / "runs"
 
@@ -38,6 +40,21 @@ def test_a_single_seed_is_enough(tmp_path, capsys):
     out = tmp_path / "page.html"
     assert main(["report", str(RUNS / "burgers-decaying" / "hyperviscosity" / "seed-1"), "--out", str(out)]) == 0
     assert f"wrote {out}\n" in capsys.readouterr().out and not (tmp_path / "parts").exists()
+
+
+def test_from_training_to_report(trained, tmp_path, capsys):
+    """What `sino train` and `sino evaluate` write is what `sino report` reads."""
+    runs, out = tmp_path / "sino", tmp_path / "page.html"
+    shutil.copytree(trained.out, runs)
+    assert main(["report", str(runs), "--out", str(out)]) == 0
+    assert "Nothing can be said yet" in capsys.readouterr().out
+    assert main(["evaluate", str(runs), "--data", str(trained.data)]) == 0
+    capsys.readouterr()
+    assert main(["report", str(runs), "--out", str(out)]) == 0
+    printed = capsys.readouterr().out
+    score = json.loads((runs / "seed-1" / "evaluation.json").read_text())["scores"]["none"]["test"]["mse"]["mean"]
+    assert f"against {number(score)} of the coarse grid alone, over 2 unseen trajectories" in printed
+    assert "figure-animation-ks-tiny" in out.read_text()
 
 
 def complaint(capsys, *arguments) -> str:

@@ -10,6 +10,7 @@ from PIL import Image
 from safetensors.numpy import load_file, save_file
 
 from conftest import FOLDER
+from sino.report.animation import animate
 from sino.report.architecture import architecture
 from sino.report.collect import collect
 from sino.report.curves import error_over_time
@@ -187,6 +188,15 @@ def test_animations(gallery):
         assert np.abs(np.asarray(moving.convert("RGB"), dtype=int) - first).max() > 50  # it moves
         corner = first[-1, -1]
         assert corner.min() > 250  # on white
+
+
+def test_a_large_animation_loses_frames(runs, monkeypatch):
+    flow = sampled_flow(runs, runs.settings[0])
+    whole = animate(flow)
+    monkeypatch.setattr("sino.report.animation.LARGEST", len(whole.moving) - 1)
+    smaller = animate(flow)
+    assert Image.open(io.BytesIO(smaller.moving)).n_frames == 11  # of 21
+    assert len(smaller.moving) < len(whole.moving) and smaller.still == whole.still
 
 
 def test_what_is_missing_names_the_command(gallery):

@@ -99,6 +99,18 @@ def test_without_evaluation_nothing_is_claimed():
     assert "Nothing can be said yet" in summary([verdict])
 
 
+def test_without_errors_of_single_trajectories_there_is_no_interval(tmp_path):
+    """As when only the last weights were evaluated: the chosen ones have what the training left."""
+    shutil.copytree(FOLDER / "burgers-decaying" / "sino" / "seed-2", tmp_path / "seed-2")
+    file = tmp_path / "seed-2" / "evaluation.json"
+    record = json.loads(file.read_text())
+    record["scores"] = {name: record["scores"][name] for name in ("none", "final")}
+    file.write_text(json.dumps(record))
+    (verdict,) = verdicts(collect([tmp_path]))
+    assert verdict.outcome == "wins" and verdict.interval is None and verdict.factor == pytest.approx(0.17 / 5.5e-3)
+    assert verdict.sentence.endswith("over 4 unseen trajectories (no interval).")
+
+
 def test_without_sino_the_verdict_is_on_what_there_is():
     (verdict,) = verdicts(collect([FOLDER / "burgers-decaying" / "hyperviscosity"]))
     assert verdict.outcome == "wins" and verdict.sentence.startswith("Hyperviscosity makes the error 6.4 times smaller")

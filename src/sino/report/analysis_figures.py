@@ -1,7 +1,5 @@
 """Figures of `sino analyze`: variance of the kernels, scaling laws, cost against error."""
 
-import re
-
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
@@ -33,7 +31,7 @@ def kernel_variance(group: Group) -> Picture | None:
         else ""
     )
     return Picture(
-        f"variance-{group.setting.slug}-{_slug(group)}",
+        f"variance-{group.slug}",
         f"{group.setting.title}, {group.label}: principal components of the kernels",
         f"Cumulative variance of the generated kernels by number of components for the {' and '.join(branches)} "
         f"branch, bottleneck {names}; lines at 90 and 95 per cent.",
@@ -52,10 +50,6 @@ def _variance(ax: Axes, kernels: list[Kernel], branch: str) -> None:
     ax.set(title=f"{branch} branch", xlabel="components", ylabel="variance explained (%)", ylim=(0, 103))
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.legend(loc="lower right")
-
-
-def _slug(group: Group) -> str:
-    return "-".join(re.findall("[a-z0-9.]+", group.label.lower()))
 
 
 def approximation(runs: Collection) -> Picture | None:
@@ -134,7 +128,7 @@ def cost_against_error(group: Group) -> Picture | None:
     if gains:
         gain = f"At equal error the closure is {', '.join(gains)} than its own solver on a finer grid."
     return Picture(
-        f"cost-{group.setting.slug}-{_slug(group)}",
+        f"cost-{group.slug}",
         f"{group.setting.title}, {group.label}: cost against error",
         "Error against wall clock per simulated time unit, on logarithmic scales, of the closure, the coarse solver, "
         f"finer grids and a better classical scheme. {gain}",

@@ -87,7 +87,7 @@ def cost_tables(runs: Collection) -> list[Table]:
             ]
             for row in cost.rows
         ]
-        name, title = f"cost-{group.setting.slug}-{len(tables)}", f"{group.setting.title}, {group.label}: cost"
+        name, title = f"cost-{group.slug}", f"{group.setting.title}, {group.label}: cost"
         tables.append(make_table(name, title, columns, rows, _cost_notes(cost)))
     return tables
 

@@ -20,6 +20,8 @@ from sino.report.picture import INK, PAGE_STYLE
 FRAMES = 48
 DPI = 110
 MILLISECONDS = 90
+LARGEST = 2_000_000
+"""Bytes of an animation: frames are left out of a larger one."""
 
 
 @dataclass(frozen=True)
@@ -113,21 +115,25 @@ def _profiles(scalars: dict[str, np.ndarray]) -> tuple[Figure, Callable[[int], o
 
 
 def _reduced(image: Image.Image) -> Image.Image:
-    """256 colours, the same for all frames so that nothing flickers: those of fields, of text and of the closure."""
+    """Few colours, the same for all frames so that nothing flickers: those of fields, of text and of the closure."""
     shades = np.linspace(0, 1, 32)[:, None]
     inks = [(1 - shades) * np.array(to_rgb(tone)) + shades for tone in (INK, SINO)]
-    fields = matplotlib.colormaps[FIELD_MAP](np.linspace(0, 1, 192))[:, :3]
+    fields = matplotlib.colormaps[FIELD_MAP](np.linspace(0, 1, 80))[:, :3]
     holder = Image.new("P", (1, 1))
     holder.putpalette(np.rint(255 * np.concatenate([fields, *inks])).astype(np.uint8).tobytes())
     return image.quantize(palette=holder, dither=Image.Dither.NONE)
 
 
 def _gif(images: list[Image.Image]) -> bytes:
-    frames = [_reduced(image) for image in images]
-    stream = io.BytesIO()
-    durations = [MILLISECONDS] * (len(frames) - 1) + [1500]
-    frames[0].save(stream, "GIF", save_all=True, append_images=frames[1:], duration=durations, loop=0, optimize=False)
-    return stream.getvalue()
+    """As many of the frames, evenly spread, as the size allows."""
+    frames, pause = [_reduced(image) for image in images], MILLISECONDS
+    while True:
+        stream = io.BytesIO()
+        durations = [pause] * (len(frames) - 1) + [1500]
+        frames[0].save(stream, "GIF", save_all=True, append_images=frames[1:], duration=durations, loop=0)
+        if stream.tell() <= LARGEST or len(frames) < 8:
+            return stream.getvalue()
+        frames, pause = frames[::2], 2 * pause
 
 
 def _png(image: Image.Image) -> bytes:

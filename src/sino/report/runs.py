@@ -1,5 +1,6 @@
 """Runs and what they tell: settings, the seeds of one configuration, and all of them together."""
 
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -124,6 +125,11 @@ class Group:
             parts += [f"{name.replace('_', ' ')} {size}" for name, size in self.sizes.items()]
         parts += [self.remark] if self.remark else []
         return ", ".join(parts)
+
+    @property
+    def slug(self) -> str:
+        """For file names and anchors: unique in a report."""
+        return f"{self.setting.slug}-{'-'.join(re.findall('[a-z0-9.]+', self.label.lower()))}"
 
     @property
     def bottleneck(self) -> int | None:

@@ -59,14 +59,18 @@ def _verdict(runs: Collection, setting: Setting) -> Verdict:
         return Verdict(setting, group, "wins", None, None, f"{text} of {coarse.trajectories} trajectories.", remarks)
     factor = coarse.mean / error
     interval = _interval(coarse.per_trajectory, [s.per_trajectory for s in scores])
-    clear = interval is not None and (interval[0] > 1 or interval[1] < 1)
+    clear = interval is None or interval[0] > 1 or interval[1] < 1
     outcome: Outcome = "level" if not clear else "wins" if factor > 1 else "loses"
     verb = {
         "wins": f"makes the error {ratio(factor)} times smaller",
         "loses": f"makes the error {ratio(1 / factor)} times larger",
         "level": f"makes no clear difference (factor {ratio(factor)})",
     }[outcome]
-    within = "" if interval is None else f", 95 % interval of the factor {ratio(interval[0])} to {ratio(interval[1])}"
+    within = (
+        " (no interval)"
+        if interval is None
+        else f", 95 % interval of the factor {ratio(interval[0])} to {ratio(interval[1])}"
+    )
     numbers = f"{number(error)} against {number(coarse.mean)} of the coarse grid alone"
     text = f"{who} {verb}: {numbers}, over {coarse.trajectories} unseen trajectories{within}."
     return Verdict(setting, group, outcome, factor, interval, text, remarks)
