@@ -49,13 +49,14 @@ def error_against_parameters(runs: Collection) -> Picture | None:
             handles.append(Line2D([], [], color=INK, marker="o", fillstyle="none", linestyle="", label="the paper's"))
         legend_below(figure, handles)
     names = ", ".join(setting.title for setting in panels)
+    hollow = " Hollow: what the paper reports." if any(s.preset == "paper" for s in panels) else ""
     return Picture(
         "error-against-parameters",
         "Error against parameters",
         f"Scatter plots of mean squared error against number of parameters for {names}.",
         "Mean squared error after the training window, on the training trajectories (the paper's protocol), against "
         "the number of parameters. Filled: ours, mean over seeds, with the range; outlined, trained by the "
-        "paper's schedule. Hollow: what the paper reports. Grey lines: the coarse grid alone, and classical closures.",
+        f"paper's schedule.{hollow} Grey lines: the coarse grid alone, and classical closures.",
         figure,
     )
 
