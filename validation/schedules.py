@@ -13,6 +13,7 @@ import numpy as np
 
 from sino.core.files import write_json
 from sino.data.windows import batches_per_epoch
+from sino.models.layers import OUT_STD
 
 FILE = Path(__file__).parent.parent / "results" / "training" / "schedules.json"
 PAPER = {"ks": 1.33e-3, "burgers-decaying": 4.37e-3, "burgers-forced": 1.03e-3}
@@ -64,6 +65,10 @@ def table(record: dict[str, Any]) -> str:
 
 
 USUAL = {"loss": "log", "out_scale": "defect", "clip": 1.0, "kernel_rate": 1.0, "warmup": 0.0, "zero_mean": True}
+USUAL |= {"initialisation": "live"}
+NOISE_UNITS = {"deviation": "s", "error of the solver alone over the longest": "e"}
+NOISE_UNITS |= {"error of the solver alone over the training": "w"}
+"""What the search gave its noise as a fraction of: the words with which a unit begins, and its letter."""
 
 
 def search_table(record: dict[str, Any]) -> str:
@@ -74,9 +79,11 @@ def search_table(record: dict[str, Any]) -> str:
         recipe = row["recipe"]
         lengths = ", ".join(str(frames) for frames, _ in recipe["stages"])
         besides = [f"{key} {recipe[key]}" for key, usual in USUAL.items() if recipe.get(key, usual) != usual]
-        unit = "e" if row["noise_unit"].startswith("error") else "s"
+        unit = next(letter for words, letter in NOISE_UNITS.items() if row["noise_unit"].startswith(words))
         noise = f"{recipe['noise']:g} {unit}" if recipe["noise"] else "0"
         unseen = np.array(row["unseen_trajectories"])
+        if row["last_layer"] != OUT_STD:
+            besides.append(f"last layer {row['last_layer']:g}")
         cells = [f"`{row['benchmark']}`", lengths, f"{recipe['learning_rate']:g}", noise, ", ".join(besides)]
         cells += [f"{row['solver_steps'] / 1e3:.0f}k", str(len(unseen)), f"{np.mean(row['training_trajectories']):.3g}"]
         lines.append("| " + " | ".join([*cells, f"{unseen.mean():.3g}", _spread(unseen)]) + " |")

@@ -283,7 +283,7 @@ def _navier_stokes(
         coarsen=coarsen.face_average,
         offsets=(U_OFFSET, V_OFFSET),
         sizes=Sizes(512, 64, warmup=warmup),
-        small=Sizes(128, 32, frames=400, train_frames=120, warmup=warmup, **SMALL_SPLITS),
+        small=Sizes(128, 32, frames=200, train_frames=100, warmup=warmup, **SMALL_SPLITS),
         tiny=Sizes(32, 16, frames=20, train_frames=10, warmup=0.1, **TINY_SPLITS),
         precision="float32",
         parameters=(("viscosity", viscosity), ("speed_bound", speed)),

@@ -234,16 +234,19 @@ class Inspect:
 
 @dataclass(frozen=True)
 class Demo:
-    """Make two small flows, measure what a coarse grid gets wrong, and draw it."""
+    """The whole story on two small flows, in minutes on a CPU: data, training in the loop, a verdict, a report.
+
+    The same command again goes on where it stopped.
+    """
 
     out: Path = Path("demo")
-    """Folder for data and pictures."""
+    """Folder for data, runs and the report."""
 
-    def run(self) -> None:
+    def run(self) -> int:
         """Run the demo."""
         from sino.cli.demo import demo
 
-        demo(self.out)
+        return demo(self.out)
 
 
 VERBS: dict[str, type] = {
