@@ -103,10 +103,7 @@ def loss_curves(runs: Collection, setting: Setting) -> Picture | None:
                     continue
                 style = style | {"linewidth": 1.0, "alpha": 0.85}
                 updates, values = _binned(np.array(losses, dtype=float))
-                kind = run.configuration["recipe"].get("loss")
-                if kind == "rms":  # the logarithm of a root
-                    values = 2 * values
-                elif kind != "log":
+                if run.configuration["recipe"].get("loss") == "mse":  # the others are logarithms already
                     values = np.log(np.maximum(values, 1e-300))
                 left.plot(updates, values, label="_again" if group.label in labels else group.label, **style)
                 labels.append(group.label)
