@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from sino.benchmarks import Benchmark, Preset
 from sino.cli.generation import generate
 from sino.cli.verbs import Generate
-from sino.core.errors import UserError
+from sino.core.errors import UserError, differences
 from sino.data.store import Dataset, open_dataset
 from sino.physics.solver import Source
 
@@ -32,13 +32,8 @@ def find_dataset(b: Benchmark, preset: Preset, coarse: int, path: Path | None) -
     dataset = open_dataset(folder)
     stored = dataset.manifest["configuration"]
     wanted = {key: value for key, value in b.describe().items() if key != "precision"} | {"frames": b.sizes.frames}
-    differences = [
-        f"{key} is {stored.get(key)!r} there and {value!r} here"
-        for key, value in wanted.items()
-        if stored.get(key) != value
-    ]
-    if differences:
-        raise UserError(f"{folder} is another dataset: {'; '.join(differences)}; give the right one with --data")
+    if found := differences(stored, wanted):
+        raise UserError(f"{folder} is another dataset: {'; '.join(found)}; give the right one with --data")
     if str(coarse) not in dataset.resolutions:
         advice = f"`sino generate {b.name} --preset {preset} --coarse {coarse} --out DIR`"
         raise UserError(

@@ -47,7 +47,7 @@ def demo(out: Path) -> int:
     turbulence = _train(out, TURBULENCE)
     print("writing the report")
     report = out / "report.html"
-    write_report((out / "runs",), report, title="Two small flows, with and without a closure")
+    write_report((out / "runs",), report, out / "figures", title="Two small flows, with and without a closure")
     print(
         f"\n{'mean squared error, unseen trajectories':50s}{'error':>10s}{'better than grid':>18s}{'trained in':>12s}"
     )

@@ -8,7 +8,7 @@ from typing import Any
 from sino.benchmarks import Benchmark, benchmark
 from sino.cli.progress import size
 from sino.cli.verbs import Generate
-from sino.core.errors import UserError
+from sino.core.errors import UserError, differences
 from sino.data.coarsen import check_divides
 from sino.data.store import FINE, open_dataset, shard_file
 from sino.data.well import read_labels
@@ -101,10 +101,5 @@ def _check_folder(plan: Plan) -> None:
         raise UserError(f"{out} is not empty and holds no dataset; give another folder with --out")
     else:
         return
-    differences = [
-        f"{key} is {stored.get(key)!r} there and {value!r} here"
-        for key, value in plan.configuration.items()
-        if stored.get(key) != value
-    ]
-    if differences:
-        raise UserError(f"{out} holds another configuration's data: {'; '.join(differences)}; give another --out")
+    if found := differences(stored, plan.configuration):
+        raise UserError(f"{out} holds another configuration's data: {'; '.join(found)}; give another --out")

@@ -14,15 +14,13 @@ from sino.cli.start import start_jax
 from sino.cli.training_plan import TrainingPlan, load_problem, make_training_plan
 from sino.cli.verbs import Train
 from sino.core.errors import UserError
-from sino.core.files import write_json
-from sino.core.provenance import git_commit, provenance
 from sino.coupling.classical import CLASSICAL, build_classical
 from sino.data.windows import batches_per_epoch, epoch_batches
 from sino.models.model import AbstractModel
 from sino.train.coefficient import SEARCHED, fit_coefficient
 from sino.train.loop import make_evaluate
 from sino.train.memory import MemoryPlan, plan_memory
-from sino.train.run import FORMAT_VERSION, Run, plain
+from sino.train.run import Run
 from sino.train.session import Cadence, Problem, groups, summary, train_together
 from sino.train.update import Turn, Update, initial_state, make_update
 
@@ -168,10 +166,7 @@ def _fit(plan: TrainingPlan, problem: Problem, runs: list[Run]) -> None:
     scores = {name: summary(evaluate(stacked, ref)[0], problem.first) for name, ref in problem.references.items()}
     for run in runs:
         run.save_closure("final", closure, {"coefficient": coefficient, "training_error": error})
-        result = {"format_version": FORMAT_VERSION, "configuration": run.configuration()}
-        result |= {"provenance": provenance() | {"commit": git_commit()}, "errors": {"final": scores}}
-        result |= {"coefficient": coefficient, "train_seconds": seconds}
-        write_json(run.results_file, plain(result))
+        run.finish({"final": scores}, seconds, {"coefficient": coefficient})
 
 
 @contextmanager

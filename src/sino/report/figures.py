@@ -1,4 +1,4 @@
-"""Figures of flows: space-time diagrams, vorticity, spectra and errors over time."""
+"""Pictures of datasets and of runs, for a first look."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,10 +8,7 @@ import matplotlib
 import numpy as np
 from cycler import cycler
 from jaxtyping import Float
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-
-from sino.metrics.spectra import energy_spectrum
 
 # Okabe and Ito's colours, which colour-blind readers can tell apart.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
@@ -41,34 +38,13 @@ def space_time(field: Float[np.ndarray, "t n"], times: Float[np.ndarray, " t"], 
     """A 1D trajectory, with time running to the right."""
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(9, 2), layout="constrained")
-        _strip(figure.subplots(), field, times, title, limit=float(np.abs(field).max()))
+        ax, limit = figure.subplots(), float(np.abs(field).max())
+        style = {"cmap": FIELD_MAP, "vmin": -limit, "vmax": limit, "interpolation": "nearest"}
+        image = ax.imshow(field.T, aspect="auto", origin="lower", extent=(times[0], times[-1], 0, 1), **style)
+        ax.set(ylabel="x / L", yticks=(0, 0.5, 1), xlabel="time")
+        ax.set_title(title, loc="left")
+        figure.colorbar(image, ax=ax, pad=0.01)
         return figure
-
-
-def compare_space_time(
-    truth: Float[np.ndarray, "t n"], other: Float[np.ndarray, "t n"], times: Float[np.ndarray, " t"], label: str
-) -> Figure:
-    """A 1D trajectory: truth, another solution and their difference, with time running to the right."""
-    with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(9, 4.6), layout="constrained")
-        axes = figure.subplots(3, 1, sharex=True)
-        limit = float(np.abs(truth).max())
-        _strip(axes[0], truth, times, "fine solution, coarsened", limit)
-        _strip(axes[1], other, times, label, limit)
-        _strip(axes[2], np.abs(other - truth), times, "absolute difference")
-        for ax in axes[:2]:
-            ax.set_xlabel("")
-        return figure
-
-
-def _strip(ax: Axes, field: np.ndarray, times: np.ndarray, title: str, limit: float | None = None) -> None:
-    """One space-time image: a signed field within `limit`, or, without one, an error from 0 up."""
-    style = {"cmap": ERROR_MAP, "vmin": 0} if limit is None else {"cmap": FIELD_MAP, "vmin": -limit, "vmax": limit}
-    extent = (times[0], times[-1], 0, 1)
-    image = ax.imshow(field.T, aspect="auto", origin="lower", extent=extent, interpolation="nearest", **style)
-    ax.set(ylabel="x / L", yticks=(0, 0.5, 1), xlabel="time")
-    ax.set_title(title, loc="left")
-    ax.figure.colorbar(image, ax=ax, pad=0.01)
 
 
 def compare_vorticity(
@@ -92,36 +68,6 @@ def compare_vorticity(
         if title:
             figure.suptitle(title, x=0.01, ha="left", fontsize=10)
         return figure
-
-
-def errors_and_spectra(
-    errors: Mapping[str, Float[np.ndarray, "b t"]],
-    fields: Mapping[str, Float[np.ndarray, "b c *n"]],
-    times: Float[np.ndarray, " t"],
-) -> Figure:
-    """Left: mean squared error over time, mean over trajectories and the middle half. Right: energy spectra."""
-    with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(9, 3.2), layout="constrained")
-        left, right = figure.subplots(1, 2)
-        for label, error in errors.items():
-            (line,) = left.semilogy(times[1:], error[:, 1:].mean(axis=0), label=label)
-            low, high = np.quantile(error[:, 1:], [0.25, 0.75], axis=0)
-            left.fill_between(times[1:], low, high, alpha=0.2, color=line.get_color(), linewidth=0)
-        left.set(xlabel="time", ylabel="mean squared error", title="error against the fine solution")
-        left.legend()
-        _spectra(right, fields)
-        return figure
-
-
-def _spectra(ax: Axes, fields: Mapping[str, np.ndarray]) -> None:
-    """Energy spectra, averaged over trajectories."""
-    for (label, states), style in zip(fields.items(), ("-", "--", ":", "-."), strict=False):
-        wavenumber, energy = energy_spectrum(states[0])
-        energy = np.mean([energy_spectrum(state)[1] for state in states], axis=0)
-        within = slice(1, states.shape[-1] // 2)
-        ax.loglog(wavenumber[within], np.maximum(energy[within], 1e-16), style, label=label)
-    ax.set(xlabel="wavenumber index", ylabel="energy", title="energy spectrum of the last frame")
-    ax.legend()
 
 
 def training_curves(

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from sino.benchmarks import benchmark
-from sino.core.errors import UserError
+from sino.core.errors import UserError, differences
 from sino.core.files import named_leaves, write_atomically, write_json
 from sino.core.provenance import git_commit, provenance
 from sino.coupling.classical import CLASSICAL, build_classical
@@ -80,14 +80,10 @@ class Run:
                 raise UserError(f"{self.path} is not empty and holds no run; give another folder with --out")
             return
         stored, asked = _flat(self.configuration()), _flat(json.loads(json.dumps(configuration)))
-        differences = [
-            f"{key} is {stored.get(key)!r} there and {asked.get(key)!r} here"
-            for key in sorted(stored.keys() | asked.keys())
-            if stored.get(key) != asked.get(key)
-        ]
-        if differences:
+        everything = {key: asked.get(key) for key in sorted(stored.keys() | asked.keys())}
+        if found := differences(stored, everything):
             raise UserError(
-                f"{self.path} holds another configuration's run: {'; '.join(differences[:8])}; give another --out"
+                f"{self.path} holds another configuration's run: {'; '.join(found[:8])}; give another --out"
             )
 
     def configuration(self) -> dict[str, Any]:
@@ -108,6 +104,17 @@ class Run:
         except (KeyError, TypeError, AttributeError) as error:
             raise UserError(f"{self.results_file} is damaged: it holds no errors") from error
         return results
+
+    def finish(self, errors: Mapping[str, Any], train_seconds: float, facts: Mapping[str, Any]) -> None:
+        """Write the results: errors by weights and by what they are judged on, the time, and other facts."""
+        result = {
+            "format_version": FORMAT_VERSION,
+            "configuration": self.configuration(),
+            "provenance": provenance() | {"commit": git_commit()},
+            "errors": errors,
+            "train_seconds": train_seconds,
+        }
+        write_json(self.results_file, plain(result | dict(facts)))
 
     def saved_updates(self) -> dict[int, str]:
         """The updates at which a checkpoint to go on from was saved, by name; an unreadable one is an error."""

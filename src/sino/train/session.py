@@ -8,15 +8,13 @@ from typing import Any
 import jax
 import numpy as np
 
-from sino.core.files import write_json
-from sino.core.provenance import git_commit, provenance
 from sino.coupling.closure import Closure, Statistics
 from sino.models.model import AbstractModel
 from sino.physics.solver import AbstractSolver
 from sino.train.curriculum import Recipe
 from sino.train.loop import Step, live_units, make_evaluate, updates
 from sino.train.loss import Reference
-from sino.train.run import FORMAT_VERSION, Run, plain
+from sino.train.run import Run, plain
 from sino.train.update import RETRIES, Update, initial_state, one_seed, stack_seeds
 
 
@@ -246,14 +244,6 @@ def _finish(problem: Problem, evaluate, models, runs, tallies: list[Tally], reci
         for judge, reference in problem.references.items():
             for name, errors in zip(closures, evaluate(stacked, reference), strict=True):
                 scores[name][judge] = summary(errors, problem.first)
-        result = {
-            "format_version": FORMAT_VERSION,
-            "configuration": run.configuration(),
-            "provenance": provenance() | {"commit": git_commit()},
-            "errors": scores,
-            "chosen_at": {CHOICES[judge]: best["update"] for judge, best in tally.chosen.items()},
-            "train_seconds": tally.train_seconds,
-            "evaluate_seconds": tally.evaluate_seconds,
-            "events": tally.events,
-        }
-        write_json(run.results_file, plain(result))
+        chosen = {CHOICES[judge]: best["update"] for judge, best in tally.chosen.items()}
+        facts = {"chosen_at": chosen, "evaluate_seconds": tally.evaluate_seconds, "events": tally.events}
+        run.finish(scores, tally.train_seconds, facts)
