@@ -47,7 +47,7 @@ def collect(runs: Path) -> dict[str, Any]:
 
 def table(record: dict[str, Any]) -> str:
     """The comparison as Markdown: one line per benchmark and schedule."""
-    head = "| flow | schedule | steps | minutes per seed | training trajectories | spread | unseen | spread | paper |"
+    head = "| flow | schedule | steps | minutes, all seeds | training trajectories | spread | unseen | spread | paper |"
     lines = [head, "|---|---|--:|--:|--:|--:|--:|--:|--:|"]
     groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for row in record["rows"]:
