@@ -19,7 +19,7 @@ from sino.report.write import write_report
 PRESET = "small"
 CHAOS = Train("ks", preset=PRESET, stages=((20, 30), (60, 90), (150, 20)), evaluate_every=35)
 """A sixth of the usual epochs."""
-BASELINE = replace(CHAOS, model="unet", stages=((20, 40), (60, 20)), learning_rate=2e-3, evaluate_every=30)
+BASELINE = replace(CHAOS, model="unet", stages=((20, 60), (60, 30)), learning_rate=2e-3, evaluate_every=45)
 """About as many parameters, and about as long a training on a clock: its steps cost four times as much."""
 TURBULENCE = Train(
     "ns-decaying",
