@@ -20,6 +20,14 @@ def getkey():
     return lambda: jax.random.PRNGKey(next(counter))
 
 
+@pytest.fixture(scope="module")
+def quick_to_compile():
+    """Programs that are tiny and run once: optimising them would take longer than running them."""
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
+
+
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory):
     """A tiny training of two seeds that has ended, made once. Copy it before you change it."""

@@ -8,8 +8,9 @@ import jax
 import jax.numpy as jnp
 import pytest
 
+from commands import status
 from sino.benchmarks import benchmark
-from sino.cli import analysis, main
+from sino.cli import analysis
 from sino.core.files import write_json
 from sino.coupling.classical import CLASSICAL, build_classical
 from sino.coupling.closure import Closure, Statistics
@@ -22,20 +23,7 @@ from sino.train.run import Run
 SMALL = {"width": 3, "depth": 1, "kernel": 3, "frequency_hidden": 3, "spatial_hidden": 3}
 
 
-def status(*given) -> int:
-    """Of a command, also when the parser is the one that ends it."""
-    try:
-        return main([str(argument) for argument in given])
-    except SystemExit as exit:
-        return exit.code
-
-
-@pytest.fixture(autouse=True, scope="module")
-def quick_to_compile():
-    """These programs are tiny and run once: compiling them well would take longer than running them."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
+pytestmark = pytest.mark.usefixtures("quick_to_compile")
 
 
 @pytest.fixture(autouse=True)

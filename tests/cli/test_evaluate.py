@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+from commands import status
 from sino import load_closure
 from sino.benchmarks import benchmark
-from sino.cli import evaluation, main
+from sino.cli import evaluation
 from sino.cli.evaluation_plan import find_runs
 from sino.cli.training_plan import make_training_plan
 from sino.cli.verbs import Train
@@ -25,14 +26,6 @@ from sino.evaluate.score import free_run, window_error
 from sino.metrics.velocity import vorticity
 from sino.train.run import Run
 from tiny_training import everything_under, lasting
-
-
-def status(*given) -> int:
-    """Of a command, also when the parser is the one that ends it."""
-    try:
-        return main([str(argument) for argument in given])
-    except SystemExit as exit:
-        return exit.code
 
 
 def read(run, name="evaluation"):

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from commands import status
 from sino import load_closure
 from sino.benchmarks import benchmark
 from sino.cli import live, main, training
@@ -22,14 +23,6 @@ from sino.train.curriculum import OURS, Recipe, Stage
 from sino.train.loop import Step
 from sino.train.session import Progress
 from tiny_training import OPTIONS, arguments, assert_same_run, everything_under
-
-
-def status(*given) -> int:
-    """Of a command, also when the parser is the one that ends it."""
-    try:
-        return main([str(argument) for argument in given])
-    except SystemExit as exit:
-        return exit.code
 
 
 @pytest.fixture

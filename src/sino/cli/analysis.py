@@ -8,13 +8,13 @@ from typing import Any
 
 from sino.benchmarks import benchmark
 from sino.cli.analysis_tables import print_analysis, print_cost, print_scaling
-from sino.cli.evaluation_plan import available, find_runs
+from sino.cli.evaluation_plan import find_runs, needed
 from sino.cli.scaling_plan import ScalingPlan, fit_scaling, plan_scaling
 from sino.cli.start import start_jax
 from sino.cli.verbs import Analyze
 from sino.core.errors import UserError
 from sino.core.files import write_json
-from sino.core.provenance import git_commit, provenance
+from sino.core.provenance import source
 from sino.coupling.closure import Closure
 from sino.evaluate.approximation import approximation_errors
 from sino.evaluate.bounds import fno_bounds, sino_bounds
@@ -67,9 +67,7 @@ def analyze(options: Analyze) -> None:
 
 def _subject(run: Run, options: Analyze) -> Subject:
     """Read a run; whatever is wrong with it, or with the request, is said before the work."""
-    configuration, names = run.configuration(), available(run)
-    if not names:
-        raise UserError(f"{run.path} has no weights yet; `sino train` goes on with it")
+    configuration, names = run.configuration(), needed(run)
     name = next(name for name in WEIGHTS if name in names)
     weights = {"name": name, "sha256": checkpoint.read_facts(run.checkpoint(name))["sha256"]}
     before = checkpoint.read_json(_file(run), FORMAT_VERSION) if _file(run).is_file() else {}
@@ -82,7 +80,7 @@ def _analyse(subject: Subject, approximation: Callable[[], list[dict[str, Any]]]
     """Everything that `analysis.json` holds. A cost measured earlier for the same weights is kept."""
     model, configuration = subject.closure.model, subject.configuration
     result: dict[str, Any] = {"format_version": FORMAT_VERSION, "kind": "analysis", "configuration": configuration}
-    result |= {"provenance": provenance() | {"commit": git_commit()}, "weights": subject.weights}
+    result |= {"provenance": source(), "weights": subject.weights}
     result |= {"kernels": [], "bounds": []}
     n = benchmark(configuration["benchmark"], configuration["preset"]).grid(configuration["coarse"]).n
     if isinstance(model, SINO):
@@ -126,7 +124,7 @@ def _cost_plan(configuration: dict[str, Any], closure: Closure, options: Analyze
 def _scale(plan: ScalingPlan) -> None:
     fits = fit_scaling(plan)
     print_scaling(plan.benchmark, fits)
-    stamp = {"format_version": FORMAT_VERSION, "kind": "scaling", "provenance": provenance() | {"commit": git_commit()}}
+    stamp = {"format_version": FORMAT_VERSION, "kind": "scaling", "provenance": source()}
     write_json(plan.out, plain(stamp | {"benchmark": plan.benchmark, "fits": fits}))
     print(f"wrote {plan.out}")
 

@@ -16,7 +16,7 @@ from sino.cli.progress import progress
 from sino.cli.start import start_jax
 from sino.cli.verbs import Evaluate
 from sino.core.files import save_arrays, write_json
-from sino.core.provenance import git_commit, provenance
+from sino.core.provenance import source
 from sino.coupling.closure import Closure
 from sino.data.well import Trajectories
 from sino.evaluate.measure import short
@@ -143,7 +143,7 @@ def _write(subject: Subject, ground: Ground, trials: dict[str, Trial]) -> dict[s
         "format_version": FORMAT_VERSION,
         "kind": "evaluation",
         "configuration": subject.configuration,
-        "provenance": provenance() | {"commit": git_commit()},
+        "provenance": source(),
         "benchmark": setting.benchmark,
         "preset": setting.preset,
         "coarse": setting.coarse,

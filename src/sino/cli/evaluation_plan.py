@@ -86,11 +86,17 @@ def available(run: Run) -> list[str]:
     return [name for name in WEIGHTS if run.checkpoint(name).is_dir()]
 
 
-def make_subject(run: Run, options: Evaluate) -> Subject:
-    """Read a run's weights and decide on what to try them; whatever is wrong with them is said before the work."""
-    configuration, names = run.configuration(), available(run)
+def needed(run: Run) -> list[str]:
+    """The same, for a run that must have some."""
+    names = available(run)
     if not names:
         raise UserError(f"{run.path} has no weights yet; `sino train` goes on with it")
+    return names
+
+
+def make_subject(run: Run, options: Evaluate) -> Subject:
+    """Read a run's weights and decide on what to try them; whatever is wrong with them is said before the work."""
+    configuration, names = run.configuration(), needed(run)
     if options.weights != "all" and options.weights not in names:
         raise UserError(f"{run.path} has no {options.weights!r} weights, only {', '.join(names)}")
     chosen = names if options.weights == "all" else [options.weights]

@@ -12,11 +12,16 @@ from sino import __version__
 
 
 def provenance() -> dict[str, str]:
-    """Versions, device and, in a checkout, the git commit: what is stored beside every result."""
+    """Versions and device."""
     device = jax.devices()[0]
     record = {"sino": __version__} | {name: version(name) for name in ("jax", "jaxlib", "numpy")}
     record |= {"python": platform.python_version(), "platform": device.platform, "device": device.device_kind}
     return record
+
+
+def source() -> dict[str, str]:
+    """Provenance and commit: what is stored beside every result."""
+    return provenance() | {"commit": git_commit()}
 
 
 def git_commit() -> str:

@@ -22,7 +22,7 @@ import numpy as np
 from sino.benchmarks import benchmark
 from sino.core.errors import UserError, differences
 from sino.core.files import named_leaves, write_atomically, write_json
-from sino.core.provenance import git_commit, provenance
+from sino.core.provenance import source
 from sino.coupling.classical import CLASSICAL, build_classical
 from sino.coupling.closure import Closure, Statistics
 from sino.models import build_model
@@ -69,7 +69,7 @@ class Run:
         self.check(configuration)
         if not self.config_file.exists():
             self.path.mkdir(parents=True, exist_ok=True)
-            stamp = {"format_version": FORMAT_VERSION, "provenance": provenance() | {"commit": git_commit()}}
+            stamp = {"format_version": FORMAT_VERSION, "provenance": source()}
             write_json(self.config_file, stamp | {"configuration": configuration})
 
     def check(self, configuration: Mapping[str, Any]) -> None:
@@ -110,7 +110,7 @@ class Run:
         result = {
             "format_version": FORMAT_VERSION,
             "configuration": self.configuration(),
-            "provenance": provenance() | {"commit": git_commit()},
+            "provenance": source(),
             "errors": errors,
             "train_seconds": train_seconds,
         }
