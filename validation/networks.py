@@ -38,7 +38,7 @@ def trajectories(b: Benchmark) -> np.ndarray:
     )
     seeds = range(b.sizes.trajectories)
     blocks = simulate(b.initial_states(seeds), b.forcings(seeds))
-    return np.concatenate([block.observed["coarse"] for block in blocks], axis=1)
+    return np.concatenate([block.observed["coarse"] for block in blocks if block.observed], axis=1)
 
 
 def check(b: Benchmark, name: str, frames: np.ndarray) -> dict:
