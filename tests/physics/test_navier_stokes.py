@@ -11,7 +11,8 @@ from sino.core.rollout import repeat, rollout
 from sino.physics.exact import taylor_green
 from sino.physics.forcing import KolmogorovForcing, LinearDrag, Sum
 from sino.physics.initial import filtered_velocity
-from sino.physics.navier_stokes import FiniteVolumeNavierStokes, _limited_flux, convection
+from sino.physics.navier_stokes import FiniteVolumeNavierStokes
+from sino.physics.transport import _limited_flux, convection
 from sino.physics.solver import clocked
 from sino.physics.staggered import divergence, project
 

@@ -13,7 +13,7 @@ from sino.core.fourier import rfft
 from sino.models.hypernetwork import Hypernetwork, frequency_coordinates, offset_coordinates
 from sino.models.layers import Linear, negated
 
-Form = Literal["auto", "merged", "filters", "factorised", "dense"]
+Form = Literal["auto", "merged", "filters", "hartley", "factorised", "dense"]
 
 
 class Factorised(eqx.Module):

@@ -8,12 +8,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Complex, Float
 
+from sino.core import fast
 from sino.core.errors import UserError
-from sino.core.fourier import irfft, rfft
 from sino.models.generated import (
     DenseFilter,
-    DenseKernel,
     Factorised,
+    FACTORISED_UP_TO,
     Form,
     clip_factor,
     frequency_operator,
@@ -24,7 +24,9 @@ from sino.models.generated import (
 )
 from sino.models.hypernetwork import Hypernetwork, Initialisation, box, make_live, offset_coordinates
 from sino.models.layers import OUT_STD, Key, Linear
-from sino.models.model import AbstractModel
+from sino.models.model import AbstractModel, Operator
+from sino.models.prepared import HartleyBlock, HartleySINO, MergedSINO, PreparedBlock, PreparedSINO
+from sino.models.reflected import ReflectedMix, ThinFilter
 
 Branch = Literal["both", "frequency", "spatial"]
 
@@ -43,10 +45,10 @@ class SINO(AbstractModel):
     `form` says how kernels are applied: `factorised` (scalar filters and one channel mix), `dense` (a matrix per mode
     and per offset, as the paper writes it), `merged` (linear maps that meet are multiplied out beforehand: the lift
     with the first block, the last block with the projection; blocks between take whichever of the other two is cheaper
-    for these sizes), or `filters` (merged, with the two branches of a block between as one matrix per mode). They are
-    the same function. `auto` is `merged` on a CPU; on an accelerator, where a batch shares the matrices, it is
-    `filters`. `clip` limits the entries
-    of the generated filter to that percentile of their magnitudes (off by default; it makes the frequency branch dense,
+    for these sizes), `filters` (merged, with the two branches of a block between as one matrix per mode), or, in two
+    dimensions, `hartley` (merged, in real numbers, with kernels for GPUs). They are the same function. `auto` is
+    `merged` on a CPU; on an accelerator it is `hartley` in two dimensions, unless the bottlenecks are large, and
+    `filters` elsewhere. `clip` limits the entries of the generated filter to that percentile of their magnitudes (off by default; it makes the frequency branch dense,
     since a clipped filter is no longer of low rank). `initialisation` is `live` (no dead units, variance kept) or
     `plain` (uniform by fan-in).
     """
@@ -106,17 +108,47 @@ class SINO(AbstractModel):
             for position, k in enumerate(keys)
         )
 
-    def prepare(self, n: tuple[int, ...]) -> "PreparedSINO | MergedSINO":
+    def prepare(self, n: tuple[int, ...]) -> Operator:
         """Generate all kernels for a grid of `n` points."""
-        if self.blocks[0].form in ("factorised", "dense"):
+        form = self._form(n)
+        if form in ("factorised", "dense"):
             return PreparedSINO(self.lift, tuple(block.prepare(n) for block in self.blocks), self.out, self.residual)
+        if form == "hartley":
+            return self._in_real_numbers(n)
         # With one block only, that one is the last.
         *others, last = self.blocks
         first = others[0].after(self.lift, n) if others else None
-        form = self.blocks[0].form
-        filters = form == "filters" or (form == "auto" and jax.default_backend() != "cpu")
-        middle = tuple(block.as_filter(n) if filters else block.prepare(n) for block in others[1:])
+        middle = tuple(block.as_filter(n) if form == "filters" else block.prepare(n) for block in others[1:])
         return MergedSINO(self.lift, first, middle, last.before(self.out, self.residual, n), self.residual)
+
+    def _form(self, n: tuple[int, ...]) -> Form:
+        """What `auto` means here."""
+        block = self.blocks[0]
+        if block.form != "auto":
+            return block.form
+        if not fast.allowed():
+            return "factorised"
+        if not fast.accelerated():
+            return "merged"
+        return "hartley" if len(n) == 2 and block.low_rank else "filters"
+
+    def _in_real_numbers(self, n: tuple[int, ...]) -> HartleySINO:
+        """The form for accelerators in two dimensions. `constant` is what biases have added to the features so far."""
+        if len(n) != 2:
+            raise UserError(f"the form 'hartley' is for two dimensions, not {len(n)}")
+        *others, last = self.blocks
+        constant = jnp.asarray(self.lift.bias)
+        blocks = []
+        for position, block in enumerate(others):
+            before = None if position else self.lift.weight
+            prepared, constant = block.in_real_numbers(n, constant, self.residual, before)
+            blocks.append(prepared)
+        end = last.before(self.out, self.residual, n)
+        assert isinstance(end.frequency, DenseFilter) and end.bias is not None
+        m = end.frequency.kernel
+        return HartleySINO(
+            self.lift.weight, tuple(blocks), ThinFilter.of(m, n[-1]), end.bias + m[:, :, 0, 0].real @ constant
+        )
 
 
 class Block(eqx.Module):
@@ -200,6 +232,33 @@ class Block(eqx.Module):
             bias = bias + weight @ own
         return PreparedBlock(DenseFilter(m + identity.astype(m.dtype)), bias, None, None, activated=False)
 
+    def in_real_numbers(
+        self, n: tuple[int, ...], constant: Float[Array, " c"], residual: float, before: Float[Array, "c ci"] | None
+    ) -> tuple[HartleyBlock, Float[Array, " c"]]:
+        """The block on Hartley spectra, thin if it takes what the lift `before` it takes; and the constant part of the
+        features behind it."""
+        branches = self._spectral(n)
+        filters = [merged_filter(branch, before=constant[:, None]) for branch in branches]
+        bias = jnp.concatenate([m[:, 0, 0, 0].real for m in filters])
+        if (own := self._bias()) is not None:
+            bias = bias + own
+        fuse = jnp.asarray(residual, bias.dtype) if self.fuse is None else residual * self.fuse.weight
+        if self.fuse is not None:
+            constant = constant + residual * jnp.asarray(self.fuse.bias)
+        if before is not None:
+            m = jnp.concatenate([merged_filter(branch, before=before) for branch in branches])
+            return HartleyBlock(ThinFilter.of(m, n[-1]), bias, fuse), constant
+        factors = [branch for branch in branches if isinstance(branch, Factorised)]
+        if len(factors) < len(branches):
+            raise UserError("the form 'hartley' needs filters that are not clipped")
+        return HartleyBlock(ReflectedMix.of(factors, n[-1]), bias, fuse), constant
+
+    @property
+    def low_rank(self) -> bool:
+        """Whether the frequency branch is cheaper by its factors than with a matrix per mode."""
+        small = self.frequency is None or self.frequency.layers[-1].weight.shape[0] <= FACTORISED_UP_TO
+        return small and self.clip is None
+
     def _spectral(self, n: tuple[int, ...]) -> list[Factorised | DenseFilter]:
         """Both branches as maps of spectra."""
         branches = []
@@ -235,66 +294,3 @@ class Block(eqx.Module):
         dim = self.spatial.layers[0].weight.shape[1]
         z, matrices = spatial_factors(self.spatial, self.kernel, dim)
         return jnp.tensordot(jnp.moveaxis(matrices, 0, -1), z, axes=1)
-
-
-class PreparedSINO(eqx.Module):
-    """SINO with its kernels made for one grid: a pure function of a field."""
-
-    lift: Linear
-    blocks: tuple["PreparedBlock", ...]
-    out: Linear
-    residual: float = eqx.field(static=True)
-
-    def __call__(self, x: Float[Array, "ci *n"]) -> Float[Array, "co *n"]:
-        """Apply to a field."""
-        h = self.lift(x)
-        for block in self.blocks:
-            h = h + self.residual * block(h)
-        return self.out(h)
-
-
-class MergedSINO(eqx.Module):
-    """The same with its outer linear maps multiplied out. The last block is then one transform of the features, a dot
-    product per mode, and one transform back of the few outputs."""
-
-    lift: Linear
-    first: "PreparedBlock | None"
-    middle: tuple["PreparedBlock", ...]
-    last: "PreparedBlock"
-    residual: float = eqx.field(static=True)
-
-    def __call__(self, x: Float[Array, "ci *n"]) -> Float[Array, "co *n"]:
-        """Apply to a field."""
-        h = self.lift(x)
-        if self.first is not None:
-            h = h + self.residual * self.first(x)
-        for block in self.middle:
-            h = h + self.residual * block(h)
-        return self.last(h)
-
-
-class PreparedBlock(eqx.Module):
-    """The branches of one block on one grid: one forward transform for both and, if both are spectral, one inverse."""
-
-    frequency: "Factorised | DenseFilter | None"
-    bias: Float[Array, " c"] | None
-    spatial: "Factorised | DenseKernel | None"
-    fuse: Linear | None
-    activated: bool = eqx.field(static=True)
-
-    def __call__(self, h: Float[Array, "ci *n"]) -> Float[Array, "co *n"]:
-        """What the block adds to its input, before the residual factor."""
-        spectral = [
-            branch for branch in (self.frequency, self.spatial) if isinstance(branch, (Factorised, DenseFilter))
-        ]
-        if spectral:
-            h_hat = rfft(h)
-            y = irfft(jnp.concatenate([branch(h_hat) for branch in spectral]), h.shape[1:])
-        if isinstance(self.spatial, DenseKernel):
-            convolved = self.spatial(h)
-            y = jnp.concatenate([y, convolved]) if spectral else convolved
-        if self.bias is not None:
-            y = y + self.bias.reshape(-1, *[1] * (y.ndim - 1))
-        if self.activated:
-            y = jax.nn.relu(y)
-        return y if self.fuse is None else self.fuse(y)

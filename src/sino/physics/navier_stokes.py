@@ -2,12 +2,11 @@
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
-from jaxtyping import Array
 
 from sino.core.grid import Grid
 from sino.physics.solver import AbstractSolver, Source, State, Time
 from sino.physics.staggered import project, relax_divergence, solenoidal
+from sino.physics.transport import transport
 
 
 class FiniteVolumeNavierStokes(AbstractSolver):
@@ -45,55 +44,3 @@ class FiniteVolumeNavierStokes(AbstractSolver):
     def _rate(self, u: State, source: Source | None, t: Time) -> State:
         dudt = transport(u, self.grid, self.dt, self.viscosity)
         return dudt if source is None else dudt + source(u, t)
-
-
-def convection(v: State, grid: Grid, dt: float) -> State:
-    """`-div(v v)` on the faces, by upwind fluxes with a limited Lax-Wendroff correction."""
-    return transport(v, grid, dt, viscosity=0.0)
-
-
-def transport(v: State, grid: Grid, dt: float, viscosity: float) -> State:
-    """`-div(v v - viscosity grad v)` on the faces: convection and five-point diffusion by one set of fluxes."""
-    padded = jnp.pad(v, ((0, 0), (2, 2), (2, 2)), mode="wrap")
-    return jnp.stack([sum(_transport(padded, c, axis, grid, dt, viscosity) for axis in (0, 1)) for c in (0, 1)])
-
-
-def _transport(padded: Array, component: int, axis: int, grid: Grid, dt: float, viscosity: float) -> Array:
-    """Minus the difference of fluxes along `axis`, for one component, over control volumes centred where it lives."""
-    dx = grid.dx[axis]
-
-    def window(field: int, ahead: int = 0, aside: int = 0) -> Array:
-        """`v[field]` at the `n + 1` indices `-1 .. n-1` along `axis`, moved by `ahead` along `axis` and by `aside`
-        along the direction of the component."""
-        start = [2, 2]
-        start[axis] += ahead - 1
-        start[component] += aside
-        stop = [s + n for s, n in zip(start, grid.n, strict=True)]
-        stop[axis] += 1
-        return padded[field, start[0] : stop[0], start[1] : stop[1]]
-
-    # The advecting velocity at the control volume's far face along `axis`, by linear interpolation.
-    speed = 0.5 * (window(axis) + window(axis, aside=1))
-    behind, here, ahead, beyond = (window(component, ahead=shift) for shift in (-1, 0, 1, 2))
-    flux = _limited_flux(behind, here, ahead, beyond, speed, dt / dx) - viscosity / dx * (ahead - here)
-    return jnp.diff(flux, axis=axis) / -dx
-
-
-def _limited_flux(behind: Array, here: Array, ahead: Array, beyond: Array, speed: Array, dt_over_dx: float) -> Array:
-    """Flux of a scalar through the face between `here` and `ahead`, two of four cells in a row.
-
-    Upwind value plus `(1 - |courant|)/2` times van Leer's harmonic mean of the slope across the face and the slope
-    upwind of it: second order where the scalar is smooth and monotone, first order at extrema.
-    """
-    rightward = speed > 0
-    upwind = jnp.where(rightward, here, ahead)
-    upwind_slope = jnp.where(rightward, here - behind, beyond - ahead)
-    magnitude = jnp.abs(speed)
-    correction = 0.5 * (1 - dt_over_dx * magnitude) * _harmonic_mean(ahead - here, upwind_slope)
-    return speed * upwind + magnitude * correction
-
-
-def _harmonic_mean(a: Array, b: Array) -> Array:
-    """`2ab/(a+b)` where `a` and `b` have one sign, else 0. Subnormal products count as 0: no gradient overflows."""
-    same_sign = a * b > jnp.finfo(a.dtype).tiny
-    return jnp.where(same_sign, 2 * a * b, 0) / jnp.where(same_sign, a + b, 1)

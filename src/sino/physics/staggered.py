@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from sino.core.grid import Grid
+from sino.core.hartley import even_filter
 
 Velocity = Float[Array, "2 x y"]
 Scalar = Float[Array, "x y"]
@@ -77,8 +78,7 @@ def solenoidal(v: Velocity, grid: Grid, diffusion: float = 0.0) -> Velocity:
     eigenvalues[0, 0] = -1.0  # a vorticity has no mean
     symbol = 1 / (-eigenvalues * (1 - diffusion * eigenvalues))
     symbol[0, 0] = 0.0
-    omega_hat = jnp.fft.rfft2(vorticity(v, grid))
-    psi = jnp.fft.irfft2(omega_hat * jnp.asarray(symbol, omega_hat.dtype), s=grid.n)
+    psi = even_filter(vorticity(v, grid), symbol)
     return from_streamfunction(psi, grid) + v.mean(axis=(1, 2), keepdims=True)
 
 
