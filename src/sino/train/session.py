@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any
 
 import jax
@@ -163,8 +164,11 @@ def train_together(
 
 def _frames_left(recipe: Recipe, step: Step) -> int:
     per_epoch = step.total // recipe.epochs
-    whole = per_epoch * sum(recipe.frames(epoch) for epoch in range(step.epoch + 1, recipe.epochs))
-    return whole + ((step.epoch + 1) * per_epoch - step.update) * step.frames
+    ends = accumulate(stage.epochs for stage in recipe.stages)
+    whole = sum(
+        k * min(epochs, max(0, end - step.epoch - 1)) for (k, epochs), end in zip(recipe.stages, ends, strict=True)
+    )
+    return per_epoch * whole + ((step.epoch + 1) * per_epoch - step.update) * step.frames
 
 
 def _stopped(tally: Tally) -> bool:
