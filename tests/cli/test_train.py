@@ -180,6 +180,7 @@ def test_a_folder_with_other_things_is_left_alone(trained, tmp_path, no_training
 
 VALUES = {float: 0.25, int: 3, bool: True}
 WORDS = {
+    "optimiser": "soap",
     "loss": "log",
     "gradient": "stopped",
     "windows": "random",

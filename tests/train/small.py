@@ -68,6 +68,25 @@ def toy(slope=0.3, offset=0.1, dtype=jnp.float64):
     return Toy(jnp.asarray(slope, dtype), jnp.asarray(offset, dtype))
 
 
+class Mixer(AbstractModel):
+    """A matrix, which mixes a state with its neighbours, and a vector."""
+
+    weight: jax.Array
+    out: jax.Array
+
+    def prepare(self, n):
+        def tau(x):
+            near = jnp.concatenate([jnp.roll(x, shift, axis=-1) for shift in (0, 2, 5)])
+            return self.out[None] @ jnp.tanh(self.weight @ near)
+
+        return tau
+
+
+def mixer(seed=0):
+    rng = np.random.default_rng(seed)
+    return Mixer(jnp.asarray(3 * rng.normal(size=(3, 3))), jnp.asarray(0.3 * rng.normal(size=3)))
+
+
 def tiny_sino(seed=0, dim=1, dtype=jnp.float64, **sizes):
     sizes = {"width": 4, "kernel": 3, "depth": 2} | sizes
     return build_model("sino", dim=dim, key=jax.random.PRNGKey(seed), dtype=dtype, **sizes)

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from small import QUICK, largest_difference, quickly, relaxed, simulated, statistics, tiny_sino, toy
+from small import QUICK, largest_difference, mixer, quickly, relaxed, simulated, statistics, tiny_sino, toy
 
 from sino.benchmarks import benchmark
 from sino.core.rollout import rollout
@@ -60,9 +60,11 @@ def test_a_fit_finds_the_closure_that_made_the_data():
     assert steps[0].rate == 0.1 and steps[30].rate == pytest.approx(0.05)
 
 
-def test_a_loop_that_was_interrupted_goes_on_as_if_it_had_not_been():
+@pytest.mark.parametrize("optimiser", ["adam", "soap"])
+def test_a_loop_that_was_interrupted_goes_on_as_if_it_had_not_been(optimiser):
     data = learnable()
-    recipe = Recipe((Stage(2, 2), Stage(4, 2)), batch=3, windows="random", noise=0.1, average=0.9)
+    stages = (Stage(2, 2), Stage(4, 2))
+    recipe = Recipe(stages, optimiser=optimiser, batch=3, windows="random", noise=0.1, average=0.9)
     update = make_update(QUICK, statistics(), data, recipe, recompute=False)
 
     def run(state, done, until):
@@ -71,8 +73,8 @@ def test_a_loop_that_was_interrupted_goes_on_as_if_it_had_not_been():
                 return step.state
         raise AssertionError
 
-    whole = run(initial_state([toy()], recipe), 0, 8)
-    middle = run(initial_state([toy()], recipe), 0, 3)
+    whole = run(initial_state([mixer()], recipe), 0, 8)
+    middle = run(initial_state([mixer()], recipe), 0, 3)
     for mine, other in zip(jax.tree.leaves(run(middle, 3, 8)), jax.tree.leaves(whole), strict=True):
         np.testing.assert_array_equal(mine, other)
 

@@ -9,8 +9,10 @@ import pytest
 
 from sino.core.errors import UserError
 from sino.train import checkpoint
+from sino.train.curriculum import Recipe, Stage
+from sino.train.loop import Step
 from sino.train.run import Run, plain
-from sino.train.session import groups, summary
+from sino.train.session import _frames_left, groups, summary
 from sino.train.update import one_seed, stack_seeds
 
 CONFIGURATION = {"benchmark": "ks", "seed": 1, "sizes": {}, "recipe": {"stages": ((5, 2), (10, 2)), "batch": 8}}
@@ -66,6 +68,15 @@ def test_another_configuration_is_refused_with_the_difference(run, change, diffe
     assert difference in str(caught.value) and str(run.path) in str(caught.value)
     assert str(caught.value).count(" there and ") == 1
     assert run.configuration()["seed"] == 1
+
+
+def test_a_run_from_before_there_was_a_choice_of_optimisers_goes_on_with_adam(run):
+    def asked(name):
+        return CONFIGURATION | {"recipe": CONFIGURATION["recipe"] | {"optimiser": name}}
+
+    run.start(asked("adam"))
+    with pytest.raises(UserError, match="recipe.optimiser is 'adam' there and 'soap' here"):
+        run.start(asked("soap"))
 
 
 def test_metrics_are_cut_after_an_update(run):
@@ -152,6 +163,15 @@ def test_an_unreadable_checkpoint_is_an_error_not_a_beginning(tmp_path):
     (a.checkpoint("previous") / "manifest.json").write_text("{")
     with pytest.raises(UserError, match="nor can the one before it; delete .*/a to begin again"):
         groups([a, b])
+
+
+def test_the_frames_that_are_left_are_those_of_the_updates_to_come():
+    recipe, per_epoch = Recipe((Stage(5, 2), Stage(10, 1), Stage(3, 2))), 2
+    frames = [recipe.frames(epoch) for epoch in range(recipe.epochs) for _ in range(per_epoch)]
+    for done in range(1, len(frames) + 1):
+        epoch = (done - 1) // per_epoch
+        step = Step(done, len(frames), epoch, done % per_epoch == 0, frames[done - 1], 1e-3, None, None)
+        assert _frames_left(recipe, step) == sum(frames[done:])
 
 
 def test_seeds_are_stacked_and_taken_apart():

@@ -1,5 +1,7 @@
 """A training survives kills, signals and seeds that fail, and ends as if nothing had happened."""
 
+import contextlib
+import itertools
 import json
 import random
 import shutil
@@ -79,6 +81,18 @@ def test_signals_stop_a_run_cleanly_and_the_same_command_goes_on(trained, tmp_pa
     assert f"going on from update {stored['update']}" in printed
     for seed in (1, 2):
         assert_same_run(tmp_path / f"seed-{seed}", trained.run(seed))
+
+
+def test_a_run_with_soap_that_was_stopped_ends_as_if_it_had_not_been(trained, tmp_path, quick, monkeypatch):
+    whole, parted = tmp_path / "whole", tmp_path / "parted"
+    assert main(arguments(trained.data, whole, "--optimiser", "soap")) == 0
+    updates = itertools.count(1)
+    with monkeypatch.context() as patch:
+        patch.setattr(training, "stop_requests", lambda: contextlib.nullcontext(lambda: next(updates) == 13))
+        assert main(arguments(trained.data, parted, "--optimiser", "soap")) == 130
+    assert main(arguments(trained.data, parted, "--optimiser", "soap")) == 0
+    for seed in (1, 2):
+        assert_same_run(parted / f"seed-{seed}", whole / f"seed-{seed}")
 
 
 def test_a_second_interrupt_stops_at_once():

@@ -14,17 +14,21 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from small import QUICK, largest_difference, made_up, quickly, relaxed, row_of, statistics, tiny_sino, toy
+from small import QUICK, largest_difference, made_up, mixer, quickly, relaxed, row_of, statistics, tiny_sino, toy
 
 from sino.coupling.closure import Closure
 from sino.data.windows import Batch
 from sino.models.hypernetwork import Hypernetwork
 from sino.train.curriculum import Recipe, Stage, paper_stages
 from sino.train.loss import Reference, gather, mean_loss, rollout_errors, summed_loss
+from sino.train.optimiser import REFRESH
 from sino.train.update import RETRIES, Turn, initial_state, make_update
 
 FRAMES = 3
 RECIPE = Recipe((Stage(FRAMES, 3),), batch=3, learning_rate=1e-2, windows="random", weight_decay=1e-2, loss="log")
+OPTIMISERS = pytest.mark.parametrize("recipe", [RECIPE, replace(RECIPE, optimiser="soap")], ids=["adam", "soap"])
+ROUNDING = {"adam": 1e-10, "soap": 1e-8}
+"""Along axes of small gradients SOAP makes large steps, of their rounding errors too."""
 DATA = made_up(QUICK, frames=6)
 BATCH = Batch(np.array([2, 0, 3], np.int32), np.array([1, 0, 0], np.int32), np.array([1, 1, 0], np.float32))
 
@@ -91,19 +95,24 @@ def test_an_update_is_a_step_of_adamw_on_the_mean_loss(loss):
         assert largest_difference(row_of(state.now.model, 0), model) < 1e-12
 
 
-def assert_seeds_do_not_mix(models, **options):
-    update = updater(**options)
-    turns = [turn(i) for i in range(3)]
-    together = train(update, initial_state(models, RECIPE), turns)
+def assert_seeds_do_not_mix(models, recipe=RECIPE, **options):
+    update = updater(recipe, **options)
+    turns, close = [turn(i) for i in (0, 1, REFRESH)], ROUNDING[recipe.optimiser]
+    together = train(update, initial_state(models, recipe), turns)
     for i, model in enumerate(models):
-        alone = train(update, initial_state([model], RECIPE), turns)
+        alone = train(update, initial_state([model], recipe), turns)
         for mine, other in zip(jax.tree.leaves(together), jax.tree.leaves(alone), strict=True):
-            np.testing.assert_allclose(mine[i], other[0], rtol=1e-10, atol=1e-10 * np.abs(other).max())
+            np.testing.assert_allclose(mine[i], other[0], rtol=close, atol=close * np.abs(other).max())
         assert largest_difference(alone[0][-1].now.model, alone[0][0].now.model) > 1e-3
 
 
 def test_seeds_together_are_seeds_alone():
     assert_seeds_do_not_mix([tiny_sino(seed, depth=1) for seed in range(2)])
+
+
+@OPTIMISERS
+def test_matrices_of_seeds_together_are_those_of_seeds_alone(recipe):
+    assert_seeds_do_not_mix([mixer(seed) for seed in range(3)], recipe)
 
 
 def test_seeds_together_are_seeds_alone_when_computed_again():
@@ -117,22 +126,22 @@ import numpy as np
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_disable_most_optimizations", True)
 sys.path.insert(0, sys.argv[1])
-from small import QUICK, largest_difference, made_up, statistics, toy
+from small import QUICK, largest_difference, made_up, mixer, statistics
 from sino.data.windows import Batch
 from sino.train.curriculum import Recipe, Stage
 from sino.train.update import Turn, initial_state, make_update
 
 rows, starts = np.array([4, 2, 0, 1, 3, 0, 0, 0], np.int32), np.array([0, 1, 2, 3, 1, 0, 0, 0], np.int32)
 batch = Batch(rows, starts, np.array([1, 1, 1, 1, 1, 0, 0, 0], np.float32))
-recipe = Recipe((Stage(3, 1),), loss="rms", noise=0.1, average=0.9, clip=1.0)
-data, models = made_up(QUICK, trajectories=5, frames=6), [toy(), toy(0.5)]
+recipe = Recipe((Stage(3, 1),), loss="rms", noise=0.1, average=0.9, clip=1.0, optimiser=sys.argv[2])
+data, models = made_up(QUICK, trajectories=5, frames=6), [mixer(0), mixer(1)]
 found = []
 assert len(jax.devices()) == 4
 for devices in (jax.devices()[:1], jax.devices()):
     state = initial_state(models, recipe)
     update = make_update(QUICK, statistics(), data, recipe, recompute=False, devices=devices)
     reports = []
-    for index in range(3):
+    for index in (0, 1, 5):
         state, report = update(state, batch, Turn(3, 1e-2, index, index == 0))
         reports.append(jax.tree.map(np.asarray, (report.loss, report.gradient_norm, report.finite)))
     assert len(state.scale.sharding.device_set) == len(devices)
@@ -141,13 +150,14 @@ print(largest_difference(found[1], found[0]), largest_difference(found[0][0].now
 """
 
 
-def test_four_devices_are_one_device():
+@pytest.mark.parametrize("optimiser", ["adam", "soap"])
+def test_four_devices_are_one_device(optimiser):
     environment = os.environ | {"XLA_FLAGS": "--xla_force_host_platform_device_count=4", "JAX_PLATFORMS": "cpu"}
-    command = [sys.executable, "-c", SHARDED, str(Path(__file__).parent)]
+    command = [sys.executable, "-c", SHARDED, str(Path(__file__).parent), optimiser]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     difference, moved = map(float, done.stdout.split())
-    assert difference < 1e-10 and moved > 1e-3
+    assert difference < ROUNDING[optimiser] and moved > 1e-3
 
 
 def test_padding_changes_nothing():
@@ -167,11 +177,13 @@ def with_failure(state, seed):
     return state._replace(now=state.now._replace(model=model))
 
 
-def test_a_seed_that_fails_goes_back_and_its_neighbour_does_not_notice():
-    update = updater()
-    (begun, moved), _ = train(update, initial_state([toy(), toy(0.5)], RECIPE), [turn(0, fresh=True), turn(1)])
-    healthy, _ = train(update, moved, [turn(2), turn(3)])
-    failed, reports = train(update, with_failure(moved, 0), [turn(2), turn(3)])
+@OPTIMISERS
+def test_a_seed_that_fails_goes_back_and_its_neighbour_does_not_notice(recipe):
+    update = updater(recipe)
+    (begun, moved), _ = train(update, initial_state([mixer(0), mixer(1)], recipe), [turn(0, fresh=True), turn(1)])
+    later = [turn(REFRESH - 1), turn(REFRESH)]
+    healthy, _ = train(update, moved, later)
+    failed, reports = train(update, with_failure(moved, 0), later)
     assert reports[0].finite.tolist() == [False, True] and reports[1].finite.tolist() == [True, True]
     for mine, good in zip(*(jax.tree.leaves(row_of(tree, 0)) for tree in (failed[0].now, begun.good)), strict=True):
         np.testing.assert_array_equal(mine, good)
@@ -179,6 +191,7 @@ def test_a_seed_that_fails_goes_back_and_its_neighbour_does_not_notice():
     for mine, other in zip(jax.tree.leaves(failed), jax.tree.leaves(healthy), strict=True):
         np.testing.assert_array_equal(mine[1], other[1])
     assert largest_difference(row_of(failed[1].now.model, 0), row_of(failed[0].now.model, 0)) > 1e-4
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(failed[1]))
 
 
 def test_a_seed_that_went_back_takes_half_the_step():
@@ -221,10 +234,11 @@ def test_after_too_many_failures_a_seed_no_longer_changes():
     assert int(after.failures[1]) == 0 and float(after.scale[1]) == 1
 
 
-def test_good_weights_are_those_at_the_start_of_an_epoch_that_began_well():
-    update = updater()
-    states, _ = train(update, initial_state([toy()], RECIPE), [turn(0), turn(1, fresh=True), turn(2)])
-    assert largest_difference(states[0].good.model, initial_state([toy()], RECIPE).now.model) == 0
+@OPTIMISERS
+def test_good_weights_are_those_at_the_start_of_an_epoch_that_began_well(recipe):
+    update = updater(recipe)
+    states, _ = train(update, initial_state([mixer()], recipe), [turn(0), turn(1, fresh=True), turn(2)])
+    assert largest_difference(states[0].good.model, initial_state([mixer()], recipe).now.model) == 0
     for state in states[1:]:
         for good, then in zip(jax.tree.leaves(state.good), jax.tree.leaves(states[0].now), strict=True):
             np.testing.assert_array_equal(good, then)

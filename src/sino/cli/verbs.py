@@ -92,6 +92,8 @@ class Train:
     """Windows per update."""
     passes: int | None = None
     """Windows of each trajectory per epoch."""
+    optimiser: Literal["adam", "soap"] | None = None
+    """Adam (the paper), or Adam along axes that follow the covariances of the gradient (SOAP)."""
     learning_rate: float | None = None
     """At its peak."""
     warmup: float | None = None
@@ -99,7 +101,7 @@ class Train:
     kernel_rate: float | None = None
     """Factor on the learning rate of the layers that generate kernels."""
     weight_decay: float | None = None
-    """As in AdamW."""
+    """Decoupled from the gradient, as in AdamW."""
     clip: float | None = None
     """Largest norm of the gradient; 0 for no limit."""
     loss: Literal["mse", "log", "rms"] | None = None

@@ -13,6 +13,7 @@ from sino.data.windows import Windows
 Schedule = Literal["ours", "paper"]
 Loss = Literal["mse", "log", "rms"]
 Gradient = Literal["full", "stopped", "one-step"]
+Optimiser = Literal["adam", "soap"]
 COMPILATIONS = 4
 """A schedule of more rollout lengths than this shares compiled programs between them."""
 
@@ -32,6 +33,7 @@ class Recipe:
     batch: int = 8
     passes: int = 1
     """Windows of each trajectory per epoch."""
+    optimiser: Optimiser = "adam"
     learning_rate: float = 1e-3
     warmup: float = 0.0
     """Fraction of all updates over which the learning rate rises from zero; then it falls to zero along a cosine."""

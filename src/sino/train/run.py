@@ -30,6 +30,8 @@ from sino.train import checkpoint
 from sino.train.update import State
 
 FORMAT_VERSION = 1
+BEFORE = {"recipe.optimiser": "adam"}
+"""What a run did whose configuration does not say, because there was no choice yet."""
 LARGEST_SIZE = 100_000
 """No network has a size above this; a damaged file may."""
 
@@ -79,7 +81,7 @@ class Run:
             if names - {".config.json.tmp"}:  # which a kill may have left
                 raise UserError(f"{self.path} is not empty and holds no run; give another folder with --out")
             return
-        stored, asked = _flat(self.configuration()), _flat(json.loads(json.dumps(configuration)))
+        stored, asked = (BEFORE | _flat(c) for c in (self.configuration(), json.loads(json.dumps(configuration))))
         everything = {key: asked.get(key) for key in sorted(stored.keys() | asked.keys())}
         if found := differences(stored, everything):
             raise UserError(

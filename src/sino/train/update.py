@@ -19,6 +19,7 @@ from sino.models.model import AbstractModel
 from sino.physics.solver import AbstractSolver
 from sino.train.curriculum import Recipe
 from sino.train.loss import Reference, error_alone, first_failure, gather, mean_loss, rollout_errors, summed_loss
+from sino.train.optimiser import optimiser
 
 RETRIES = 8
 """How often a seed may go back before it is stopped."""
@@ -70,12 +71,6 @@ class Turn(NamedTuple):
 
 
 Update = Callable[[State, Batch, Turn], tuple[State, Report]]
-
-
-def optimiser(recipe: Recipe) -> optax.GradientTransformation:
-    """AdamW without its learning rate, which is an argument of the update."""
-    clip = [optax.clip_by_global_norm(recipe.clip)] if recipe.clip else []
-    return optax.chain(*clip, optax.scale_by_adam(), optax.add_decayed_weights(recipe.weight_decay))
 
 
 def initial_state(models: list[AbstractModel], recipe: Recipe) -> State:
@@ -193,7 +188,7 @@ def _apply(recipe: Recipe, state: State, found, batch: Batch, turn: Turn) -> tup
     finite = jnp.isfinite(loss) & jnp.isfinite(norm)
     weights: Any = state.now.model
     with jax.numpy_dtype_promotion("standard"):  # optax mixes integers and floats
-        directions, moments = optimiser(recipe).update(gradient, state.now.moments, weights)
+        directions, moments = optimiser(recipe).update(gradient, state.now.moments, weights, index=turn.index)
     rate = turn.rate * state.scale.astype(turn.rate.dtype)
     model = jax.tree.map(
         lambda p, d, factor: (p - rate.astype(p.dtype) * factor * d).astype(p.dtype),

@@ -1,0 +1,147 @@
+"""The optimisers: Adam, and SOAP, which is Adam along axes that follow the covariances of the gradient."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, Int
+
+from sino.train.curriculum import Recipe
+
+MEAN_DECAY = 0.9
+"""As in Adam."""
+SQUARE_DECAY = 0.99
+"""Shorter than Adam's 0.999: the axes along which squares are averaged turn."""
+COVARIANCE_DECAY = 0.95
+"""Over some twenty updates, so that the axes follow the weights."""
+EPSILON = 1e-8
+"""As in Adam."""
+REFRESH = 5
+"""Updates between two turns of the axes: they move slowly, and a QR decomposition is slow on a GPU."""
+LARGEST_SIDE = 64
+"""A longer side keeps its axes: SINO's heads, `(width^2, n)`, learn better when only their short side is turned."""
+
+
+class Sides(NamedTuple):
+    """A square matrix for each side of a parameter `(m, n)`; None for a side that keeps its axes."""
+
+    left: Array | None
+    right: Array | None
+
+
+class SoapState(NamedTuple):
+    """What SOAP remembers. All but the count are trees like the parameters."""
+
+    count: Array
+    """Updates that it has seen. A seed that went back has seen fewer than were made."""
+    mean: Any
+    """Of gradients, along the axes of the parameters."""
+    square: Any
+    """Mean of squared gradients, along the axes of the bases."""
+    covariances: Any
+    """`Sides` of each parameter: running means of `G G^T (m, m)` and `G^T G (n, n)`."""
+    bases: Any
+    """`Sides` of each parameter: orthogonal matrices, nearly the eigenvectors of the covariances as columns."""
+
+
+def optimiser(recipe: Recipe) -> optax.GradientTransformationExtraArgs:
+    """AdamW, or SOAP with decoupled weight decay, without the learning rate, which is an argument of the update.
+
+    Its `update` also takes the `index` of the update, from 0.
+    """
+    clip = [optax.clip_by_global_norm(recipe.clip)] if recipe.clip else []
+    scale = {"adam": optax.scale_by_adam, "soap": scale_by_soap}[recipe.optimiser]
+    return optax.chain(*clip, scale(), optax.add_decayed_weights(recipe.weight_decay))
+
+
+def scale_by_soap() -> optax.GradientTransformationExtraArgs:
+    """Adam in the eigenbasis of Shampoo's two covariances.
+
+    A parameter is a matrix `(m, n)`: its first axis, and all others. With `M` the running mean of its gradient `G`,
+    `Q_L (m, m)` and `Q_R (n, n)` the eigenvectors of the running means of `G G^T` and `G^T G`, and `V` the running mean
+    of `(Q_L^T G Q_R)^2`, its direction is `Q_L (Q_L^T M Q_R / (sqrt(V) + eps)) Q_R^T`, `M` and `V` corrected for their
+    bias as in Adam. A side of one entry, or of more than `LARGEST_SIDE`, has `Q = 1`; parameters of less than two axes
+    are left to Adam.
+
+    The bases are found at index 0 and then turned by one step of orthogonal iteration, `Q R = P Q`, at every index that
+    `REFRESH` divides. The index is that of the update, not the state's count: seeds under `vmap` share it, so that no
+    decomposition is computed in between. Any state fits any index, since any orthogonal matrix is a basis.
+
+    N. Vyas et al., SOAP: Improving and Stabilizing Shampoo using Adam (2024).
+    """
+
+    def init(params: Any) -> SoapState:
+        zeros = jax.tree.map(jnp.zeros_like, params)
+        covariances = jax.tree.map(_no_covariance, params)
+        bases = jax.tree.map(lambda square: jnp.eye(len(square), dtype=square.dtype), covariances)
+        return SoapState(jnp.zeros((), jnp.int32), zeros, zeros, covariances, bases)
+
+    def update(gradient: Any, state: SoapState, params: Any = None, *, index: Int[Array, ""], **_: Any):
+        count = state.count + 1
+        covariances = jax.tree.map(_follow, gradient, state.covariances)
+        bases = _turned(state.bases, covariances, index)
+        mean = optax.tree.update_moment(gradient, state.mean, MEAN_DECAY, 1)
+        square = optax.tree.update_moment(jax.tree.map(_rotate, gradient, bases), state.square, SQUARE_DECAY, 2)
+
+        def direction(m: Array, v: Array, basis: Sides) -> Array:
+            return _rotate(_rotate(m, basis) / (jnp.sqrt(v) + EPSILON), jax.tree.map(jnp.transpose, basis))
+
+        corrected = (optax.tree.bias_correction(m, d, count) for m, d in ((mean, MEAN_DECAY), (square, SQUARE_DECAY)))
+        directions = jax.tree.map(direction, *corrected, bases)
+        return directions, SoapState(count, mean, square, covariances, bases)
+
+    return optax.GradientTransformationExtraArgs(init, update)  # pyright: ignore[reportArgumentType]
+
+
+def _matrix(x: Float[Array, "..."]) -> Float[Array, "..."]:
+    """The first axis, and all others."""
+    return x.reshape(*x.shape[:1], -1) if x.ndim > 2 else x
+
+
+def _no_covariance(x: Float[Array, "..."]) -> Sides:
+    """Zeros for the sides whose axes turn."""
+    sizes = _matrix(x).shape if x.ndim > 1 else (1, 1)
+    return Sides(*(jnp.zeros((size, size), x.dtype) if 1 < size <= LARGEST_SIDE else None for size in sizes))
+
+
+def _follow(gradient: Float[Array, "..."], covariance: Sides) -> Sides:
+    """The running means of `G G^T` and `G^T G`, one gradient later."""
+    g, (left, right) = _matrix(gradient), covariance
+    now = Sides(None if left is None else g @ g.T, None if right is None else g.T @ g)
+    return optax.tree.update_moment(now, covariance, COVARIANCE_DECAY, 1)
+
+
+def _rotate(x: Float[Array, "..."], basis: Sides) -> Float[Array, "..."]:
+    """`Q_L^T X Q_R`, in the shape of `X`."""
+    turned = _matrix(x)
+    if basis.left is not None:
+        turned = basis.left.T @ turned
+    if basis.right is not None:
+        turned = turned @ basis.right
+    return turned.reshape(x.shape)
+
+
+def _turned(bases: Any, covariances: Any, index: Int[Array, ""]) -> Any:
+    """The bases for an update: found when it is the first, turned now and then, else as they are."""
+
+    def find(_: Array, covariance: Float[Array, "k n n"]) -> Array:
+        return jnp.linalg.eigh(covariance)[1][:, :, ::-1]  # falling eigenvalues, the order that the iteration keeps
+
+    def turn(basis: Float[Array, "k n n"], covariance: Float[Array, "k n n"]) -> Array:
+        return jnp.linalg.qr(covariance @ basis)[0]
+
+    branches = [lambda: bases, lambda: _by_size(turn, bases, covariances), lambda: _by_size(find, bases, covariances)]
+    return jax.lax.switch(jnp.where(index == 0, 2, (index % REFRESH == 0).astype(jnp.int32)), branches)
+
+
+def _by_size(function: Callable[..., Array], *trees: Any) -> Any:
+    """Apply a function of square matrices to those of equal size in one stack: on a GPU each call costs its launch."""
+    rows = list(zip(*map(jax.tree.leaves, trees), strict=True))
+    results: dict[int, Array] = {}
+    for kind in dict.fromkeys((row[0].shape, row[0].dtype) for row in rows):
+        members = [at for at, row in enumerate(rows) if (row[0].shape, row[0].dtype) == kind]
+        stacks = (jnp.stack(matrices) for matrices in zip(*(rows[at] for at in members), strict=True))
+        results |= zip(members, function(*stacks), strict=True)
+    return jax.tree.unflatten(jax.tree.structure(trees[0]), [results[at] for at in range(len(rows))])
