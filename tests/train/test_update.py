@@ -27,6 +27,8 @@ from sino.train.update import RETRIES, Turn, initial_state, make_update
 FRAMES = 3
 RECIPE = Recipe((Stage(FRAMES, 3),), batch=3, learning_rate=1e-2, windows="random", weight_decay=1e-2, loss="log")
 OPTIMISERS = pytest.mark.parametrize("recipe", [RECIPE, replace(RECIPE, optimiser="soap")], ids=["adam", "soap"])
+ROUNDING = {"adam": 1e-10, "soap": 1e-8}
+"""Along axes of small gradients SOAP makes large steps, of their rounding errors too."""
 DATA = made_up(QUICK, frames=6)
 BATCH = Batch(np.array([2, 0, 3], np.int32), np.array([1, 0, 0], np.int32), np.array([1, 1, 0], np.float32))
 
@@ -95,12 +97,12 @@ def test_an_update_is_a_step_of_adamw_on_the_mean_loss(loss):
 
 def assert_seeds_do_not_mix(models, recipe=RECIPE, **options):
     update = updater(recipe, **options)
-    turns = [turn(i) for i in (0, 1, REFRESH)]
+    turns, close = [turn(i) for i in (0, 1, REFRESH)], ROUNDING[recipe.optimiser]
     together = train(update, initial_state(models, recipe), turns)
     for i, model in enumerate(models):
         alone = train(update, initial_state([model], recipe), turns)
         for mine, other in zip(jax.tree.leaves(together), jax.tree.leaves(alone), strict=True):
-            np.testing.assert_allclose(mine[i], other[0], rtol=1e-10, atol=1e-10 * np.abs(other).max())
+            np.testing.assert_allclose(mine[i], other[0], rtol=close, atol=close * np.abs(other).max())
         assert largest_difference(alone[0][-1].now.model, alone[0][0].now.model) > 1e-3
 
 
@@ -155,7 +157,7 @@ def test_four_devices_are_one_device(optimiser):
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     difference, moved = map(float, done.stdout.split())
-    assert difference < 1e-10 and moved > 1e-3
+    assert difference < ROUNDING[optimiser] and moved > 1e-3
 
 
 def test_padding_changes_nothing():
