@@ -26,8 +26,8 @@ from sino.train.session import Problem
 
 
 @dataclass(frozen=True)
-class TrainingPlan:
-    """A request that has been checked."""
+class Request:
+    """What was asked for, checked as far as that is possible without data."""
 
     benchmark: Benchmark
     preset: Preset
@@ -39,11 +39,7 @@ class TrainingPlan:
     seeds: tuple[int, ...]
     recipe: Recipe
     precision: str
-    dataset: Dataset
-    out: Path
-    memory: int | None
     evaluate_every: int
-    tensorboard: bool
 
     @property
     def title(self) -> str:
@@ -60,9 +56,8 @@ class TrainingPlan:
         key = jax.random.PRNGKey(seed)
         return build_model(self.model, dim=self.benchmark.dim, key=key, dtype=self.precision, **self.sizes)
 
-    def configuration(self, seed: int) -> dict[str, Any]:
-        """What determines a run."""
-        s = self.benchmark.sizes
+    def configuration_without_data(self, seed: int) -> dict[str, Any]:
+        """What determines a run, apart from the content of its data."""
         return {
             "benchmark": self.benchmark.name,
             "preset": self.preset,
@@ -75,16 +70,31 @@ class TrainingPlan:
             "precision": self.precision,
             "evaluate_every": self.evaluate_every,
             "recipe": asdict(self.recipe),
-            "data": shard_hashes(self.dataset, self.coarse, {*s.train, *s.validation, *s.test}),
         }
+
+
+@dataclass(frozen=True)
+class TrainingPlan(Request):
+    """A request, with where its data are and where its runs go."""
+
+    dataset: Dataset
+    out: Path
+    memory: int | None
+    tensorboard: bool
+
+    def configuration(self, seed: int) -> dict[str, Any]:
+        """What determines a run."""
+        s = self.benchmark.sizes
+        hashes = shard_hashes(self.dataset, self.coarse, {*s.train, *s.validation, *s.test})
+        return self.configuration_without_data(seed) | {"data": hashes}
 
     def seeds_of(self, runs: list[Run]) -> list[int]:
         """The seeds that belong to some of the runs."""
         return [seed for seed in self.seeds if self.out / f"seed-{seed}" in {run.path for run in runs}]
 
 
-def make_training_plan(options: Train) -> TrainingPlan:
-    """Check a request. Nothing is written, but data that nobody made yet are generated."""
+def make_request(options: Train) -> Request:
+    """Check a request. Nothing is read or written."""
     b = benchmark(options.benchmark, options.preset)
     if options.model not in (*MODELS, *CLASSICAL):
         build_model(options.model, dim=b.dim, key=jax.random.PRNGKey(0))  # raises, with the nearest name
@@ -110,23 +120,31 @@ def make_training_plan(options: Train) -> TrainingPlan:
             raise UserError(f"{options.model} cannot be built with --sizes {given}") from error
     elif sizes:
         raise UserError(f"{options.model} has no sizes")
-    folder = options.model if options.schedule == "ours" else f"{options.model}-{options.schedule}"
-    coarse = options.coarse or b.sizes.coarse
-    return TrainingPlan(
+    return Request(
         benchmark=b,
         preset=options.preset,
         schedule=options.schedule,
-        coarse=coarse,
+        coarse=options.coarse or b.sizes.coarse,
         scheme=options.scheme,
         model=options.model,
         sizes=sizes,
         seeds=options.seeds,
         recipe=recipe,
         precision=options.precision,
+        evaluate_every=options.evaluate_every or max(1, recipe.epochs // 30),
+    )
+
+
+def make_training_plan(options: Train) -> TrainingPlan:
+    """Check a request. Nothing is written, but data that nobody made yet are generated."""
+    request = make_request(options)
+    b, coarse = request.benchmark, request.coarse
+    folder = options.model if options.schedule == "ours" else f"{options.model}-{options.schedule}"
+    return TrainingPlan(
+        **{field.name: getattr(request, field.name) for field in fields(Request)},
         dataset=find_dataset(b, options.preset, coarse, options.data),
         out=options.out or Path("runs") / name_with_preset(b, options.preset) / folder,
         memory=None if options.memory is None else int(options.memory * 1e9),
-        evaluate_every=options.evaluate_every or max(1, recipe.epochs // 30),
         tensorboard=options.tensorboard,
     )
 

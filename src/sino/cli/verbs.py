@@ -233,6 +233,39 @@ class Inspect:
 
 
 @dataclass(frozen=True)
+class Reproduce:
+    """Make all runs of an experiment file: data, trainings, evaluations, and one file of results.
+
+    The same command again goes on where it stopped and skips what is done. A run that fails does not hold up the others.
+    """
+
+    name: Positional[str]
+    """Name of a file in the repository's folder `experiments`, or the path of a TOML file."""
+    processes: int | None = None
+    """Trainings side by side, each in its own process; by default one per core, and one in all on a GPU, where a
+    training has all seeds of a run."""
+    only: str | None = None
+    """Only runs with this text in `BENCHMARK/MODEL`."""
+    seconds: float | None = None
+    """Start nothing after so many seconds, and ask what runs to save and stop."""
+    out: Path | None = None
+    """Folder for the runs; by default runs/NAME."""
+    data: Path = Path("data")
+    """Folder of the datasets; those that are missing are generated there."""
+    results: Path | None = None
+    """File of results; by default results/reproduction/NAME.json in the repository, for a file of `experiments`, else
+    NAME.json beside the runs."""
+    dry_run: bool = False
+    """List the runs and their state, then stop."""
+
+    def run(self) -> int:
+        """Reproduce."""
+        from sino.cli.reproduction import reproduce
+
+        return reproduce(self)
+
+
+@dataclass(frozen=True)
 class Demo:
     """The whole story on two small flows, in minutes on a CPU: data, training in the loop, a verdict, a report.
 
@@ -257,5 +290,6 @@ VERBS: dict[str, type] = {
     "analyze": Analyze,
     "report": Report,
     "inspect": Inspect,
+    "reproduce": Reproduce,
     "demo": Demo,
 }
