@@ -6,13 +6,16 @@ title = "Kuramoto-Sivashinsky"
 benchmarks = ["ks"]              # and models, schedules, schemes: every combination is a run
 models = ["sino", "fno"]
 seeds = [1, 2, 3]
+sizes = [{width = 8}, {}]        # sizes and trajectories may be lists too
 epochs_scale = 0.5               # any other option of `sino train`
 evaluate = [{on = "ks-32"}]      # besides at home: on another flow, or with `coarse` on another grid
 """
 
 import dataclasses
 import difflib
+import io
 import itertools
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +30,8 @@ from sino.core.errors import UserError
 
 LISTS = {"benchmarks": "benchmark", "models": "model", "schedules": "schedule", "schemes": "scheme"}
 """Keys that hold several values of an option, each of which makes a run."""
+SEVERAL = ("sizes", "trajectories")
+"""Options that may be given as a list, each item of which makes a run."""
 FIELDS = {field.name: field for field in dataclasses.fields(Train)}
 NOT_HERE = {"data", "out", "dry_run", "tensorboard"}
 """Options of `sino train` that a file of runs does not decide."""
@@ -132,7 +137,10 @@ def _entries(path: Path, group: dict[str, Any]) -> list[Entry]:
         axes.append([(single, value) for value in found if value is not None])
     if not axes[0]:
         raise UserError(f"{path} has a [[runs]] without `benchmarks`")
-    common = {key: value for key, value in group.items() if key in FIELDS and key not in LISTS.values()}
+    several = [key for key in SEVERAL if isinstance(group.get(key), list)]
+    axes += [[(key, value) for value in group[key]] for key in several]
+    taken = {*LISTS.values(), *several}
+    common = {key: value for key, value in group.items() if key in FIELDS and key not in taken}
     places = group.get("evaluate", [])
     chosen = itertools.product(*(axis or [None] for axis in axes))
     return [_entry(path, dict(filter(None, pairs)) | common, places) for pairs in chosen]
@@ -156,7 +164,8 @@ def _parse(path: Path, given: dict[str, Any]) -> Train:
     def read(keys: list[str]) -> Train | None:
         words = [word for key in keys for word in words_of(FIELDS[key], given[key])]
         try:
-            return tyro.cli(Train, args=[str(given["benchmark"]), *words], console_outputs=False)
+            with redirect_stderr(io.StringIO()), redirect_stdout(io.StringIO()):
+                return tyro.cli(Train, args=[str(given["benchmark"]), *words])
         except SystemExit:
             return None
 

@@ -37,6 +37,8 @@ class Request:
     model: str
     sizes: dict[str, Any]
     seeds: tuple[int, ...]
+    trajectories: int | None
+    """How many trajectories are trained on, if not all."""
     recipe: Recipe
     precision: str
     evaluate_every: int
@@ -45,6 +47,11 @@ class Request:
     def title(self) -> str:
         """For people."""
         return f"{self.model} on {self.benchmark.name}"
+
+    @property
+    def train(self) -> range:
+        """Seeds of the trajectories that are trained on."""
+        return self.benchmark.sizes.train[: self.trajectories]
 
     @property
     def late(self) -> int:
@@ -66,6 +73,7 @@ class Request:
             "model": self.model,
             "sizes": self.sizes,
             "seed": seed,
+            "trajectories": self.trajectories,
             "schedule": self.schedule,
             "precision": self.precision,
             "evaluate_every": self.evaluate_every,
@@ -85,7 +93,7 @@ class TrainingPlan(Request):
     def configuration(self, seed: int) -> dict[str, Any]:
         """What determines a run."""
         s = self.benchmark.sizes
-        hashes = shard_hashes(self.dataset, self.coarse, {*s.train, *s.validation, *s.test})
+        hashes = shard_hashes(self.dataset, self.coarse, {*self.train, *s.validation, *s.test})
         return self.configuration_without_data(seed) | {"data": hashes}
 
     def seeds_of(self, runs: list[Run]) -> list[int]:
@@ -110,6 +118,8 @@ def make_request(options: Train) -> Request:
         raise UserError(f"--coarse must be a number of cells, not {options.coarse}")
     if options.evaluate_every is not None and options.evaluate_every < 1:
         raise UserError(f"--evaluate-every must be at least 1, not {options.evaluate_every}")
+    if options.trajectories is not None and not 1 <= options.trajectories <= len(b.sizes.train):
+        raise UserError(f"--trajectories must be between 1 and {len(b.sizes.train)}, not {options.trajectories}")
     recipe = _recipe(options, b)
     sizes = {name: _number(text) for name, text in options.sizes.items()}
     if options.model in MODELS:
@@ -129,6 +139,7 @@ def make_request(options: Train) -> Request:
         model=options.model,
         sizes=sizes,
         seeds=options.seeds,
+        trajectories=options.trajectories,
         recipe=recipe,
         precision=options.precision,
         evaluate_every=options.evaluate_every or max(1, recipe.epochs // 30),
@@ -153,7 +164,7 @@ def load_problem(plan: TrainingPlan) -> Problem:
     """Read the data and measure its statistics."""
     b, s = plan.benchmark, plan.benchmark.sizes
     solver = b.scheme_variant(plan.scheme).solver(plan.coarse)
-    whole = plan.dataset.load(plan.coarse, s.train)
+    whole = plan.dataset.load(plan.coarse, plan.train)
     end = s.train_frames + 1
     window = replace(whole, frames=whole.frames[:, :end], times=whole.times[:end])
     train = _reference(plan, window)
@@ -177,7 +188,7 @@ def _reference(plan: TrainingPlan, data: Trajectories) -> Reference:
 def _recipe(options: Train, b: Benchmark) -> Recipe:
     """The schedule's recipe, with what the user set."""
     s = b.sizes
-    recipe = recipe_for(options.schedule, s.train_frames, len(s.train), b.weight_decay)
+    recipe = recipe_for(options.schedule, s.train_frames, options.trajectories or len(s.train), b.weight_decay)
     names = {field.name for field in fields(Recipe)} - {"stages"}
     given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
     stages = recipe.stages if options.stages is None else tuple(Stage(*stage) for stage in options.stages)

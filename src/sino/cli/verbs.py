@@ -80,6 +80,8 @@ class Train:
     """Folder for the runs; by default runs/BENCHMARK/MODEL, with the schedule behind it if it is the paper's."""
     coarse: int | None = None
     """Cells per axis of the coarse grid; by default the benchmark's. The dataset must hold it."""
+    trajectories: int | None = None
+    """Train on the first so many trajectories only; by default on all of the training split."""
     scheme: Literal["paper", "strong"] = "paper"
     """Of the coarse solver: the paper's, or a stronger classical one (see the documentation)."""
     sizes: dict[str, str] = field(default_factory=dict)
@@ -236,7 +238,7 @@ class Inspect:
 class Reproduce:
     """Make all runs of an experiment file: data, trainings, evaluations, and one file of results.
 
-    The same command again goes on where it stopped and skips what is done. A run that fails does not hold up the others.
+    The same command again goes on where it stopped and skips what is done. A run that fails does not hold up others.
     """
 
     name: Positional[str]

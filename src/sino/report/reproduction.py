@@ -2,8 +2,8 @@
 
 configurations: [{name, configuration, runs: [{seed, state, errors, transfers, train_seconds, ...}]}]
 
-`errors` are by weights (`none`, `final`, `best`, `selected`) and by set (`paper`, `validation`, `test`), without anything
-that has a value per frame or trajectory.
+`errors` are by weights (`none`, `final`, `best`, `selected`) and by set (`paper`, `validation`, `test`), without what
+has a value per frame or trajectory.
 """
 
 import hashlib
@@ -18,7 +18,6 @@ from sino.report.collect import read_run
 from sino.report.names import number
 from sino.report.paper import ERRORS
 from sino.report.results import Evaluation, Score, Scores, read_record
-from sino.report.runs import SeedRun
 from sino.train.run import Run, plain
 
 FORMAT_VERSION = 1
@@ -29,8 +28,8 @@ DIGITS = 5
 def write_results(path: Path, title: str, wanted: Mapping[str, Mapping[str, Any]], out: Path) -> int:
     """Gather the runs below `out` into a file, and return how many there are in it.
 
-    `wanted` maps the folder of a run, as `ks/sino/seed-1`, to its configuration. Runs that an earlier file has, and that
-    are not below `out`, stay if they were asked for alike: they come from another machine.
+    `wanted` maps the folder of a run, as `ks/sino/seed-1`, to its configuration. Runs that an earlier file has, and
+    that are not below `out`, stay if they were asked for alike: they come from another machine.
     """
     kept = _earlier(path, wanted)
     found = {name: _summarise(out / name) for name in wanted if (out / name / "config.json").is_file()}
