@@ -13,12 +13,14 @@ class List:
 
     models: bool = False
     """Show the networks instead, with their parameter counts beside the paper's."""
+    weights: bool = False
+    """Show instead the trained closures that come with this package: what they are, their errors and their limits."""
 
     def run(self) -> None:
         """Print the table."""
-        from sino.cli.listing import list_benchmarks, list_models
+        from sino.cli.listing import list_benchmarks, list_models, list_weights
 
-        list_models() if self.models else list_benchmarks()
+        list_weights() if self.weights else list_models() if self.models else list_benchmarks()
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from typing import Any
 
 from sino.benchmarks import benchmark
 from sino.core.files import write_json
+from sino.report.analyses import Analysis
 from sino.report.collect import read_run
 from sino.report.names import number
 from sino.report.paper import ERRORS
@@ -23,6 +24,8 @@ from sino.train.run import Run, plain
 FORMAT_VERSION = 1
 DIGITS = 5
 """Significant digits that are kept."""
+COMPONENTS = 4
+"""Principal components of which the explained variance is kept."""
 
 
 def write_results(path: Path, title: str, wanted: Mapping[str, Mapping[str, Any]], out: Path) -> int:
@@ -99,6 +102,7 @@ def _summarise(path: Path) -> dict[str, Any]:
         "events": len(results.get("events", [])),
         "coefficient": _short(results.get("coefficient")),
         "errors": _errors(run.scores),
+        "analysis": _analysis(run.analysis),
         "transfers": [_transfer(evaluation) for evaluation in run.transfers],
         "provenance": results.get("provenance", run.provenance),
     }
@@ -118,6 +122,18 @@ def _score(score: Score) -> dict[str, Any]:
         "blown_up": score.blown_up,
         "trajectories": score.trajectories,
     }
+
+
+def _analysis(analysis: Analysis | None) -> dict[str, Any] | None:
+    """Variance that the first components of each kernel explain, and the speed-up at equal error, if measured."""
+    if analysis is None:
+        return None
+    kernels = [
+        {"block": k.block, "branch": k.branch, "explained": [_short(share) for share in k.explained[:COMPONENTS]]}
+        for k in analysis.kernels
+    ]
+    speedup = {} if analysis.cost is None else {name: _short(value) for name, value in analysis.cost.speedup.items()}
+    return {"kernels": kernels, "speedup": speedup}
 
 
 def _transfer(evaluation: Evaluation) -> dict[str, Any]:
