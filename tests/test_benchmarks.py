@@ -8,6 +8,7 @@ from sino.benchmarks import BENCHMARKS, benchmark
 from sino.core.errors import UserError
 from sino.data.generate import simulator
 from sino.evaluate.score import free_run, window_error
+from sino.physics.burgers_fv import FiniteVolumeBurgers
 
 MAIN = ["burgers-forced", "burgers-decaying", "ks", "ns-forced-re1000", "ns-forced-re4000", "ns-decaying"]
 
@@ -90,6 +91,19 @@ def test_runs_end_to_end_and_the_coarse_grid_errs(name):
     assert (error > 1e-12).all() and (error < 0.3 * coarse.var()).all()
     again = free_run(b.solver(s.fine), fine[:, 0], b.forcings(seeds), s.frames, t0=b.start, substeps=b.substeps(s.fine))
     np.testing.assert_allclose(again, fine, atol=2e-4 if b.precision == "float32" else 1e-10)
+
+
+def test_shocks_can_be_captured_where_the_scheme_is_spectral():
+    b = benchmark("burgers-decaying", "tiny")
+    weno, u = b.scheme_variant("weno").solver(64), b.initial_states([0])[0][:, ::4]
+    assert isinstance(weno, FiniteVolumeBurgers) and weno.dt == b.frame
+    step = weno.step(u, None, 0.0) - u
+    assert np.allclose(
+        step, b.scheme_variant("strong").solver(64).step(u, None, 0.0) - u, atol=0.5 * np.abs(step).max()
+    )
+    for name in BENCHMARKS.keys() - {"burgers-decaying", "burgers-decaying-128"}:
+        with pytest.raises(UserError, match="'weno' is for decaying Burgers"):
+            BENCHMARKS[name].scheme_variant("weno")
 
 
 def test_forcings_are_stacked_per_trajectory():

@@ -1,4 +1,4 @@
-"""Weights that come with the package: those that are there do what their card says, and the machinery that makes them."""
+"""Weights that come with the package: those that are there do what their card says, and how they are made."""
 
 import json
 import shutil
@@ -6,6 +6,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -115,7 +116,7 @@ def test_validation_alone_chooses(trained, tmp_path):
 def test_a_closure_loads_by_the_name_of_its_benchmark(exported, trained, monkeypatch):
     monkeypatch.setattr(runs, "WEIGHTS", exported)
     run, _ = best_runs((trained.out,))["ks"]
-    u = np.sin(np.arange(32.0))[None].astype(np.float32)
+    u = jnp.sin(jnp.arange(32, dtype=jnp.float32))[None]
     assert np.array_equal(sino.load_closure("ks")(u), load_closure(run.path, "best")(u))
 
 
@@ -133,7 +134,7 @@ def test_an_exported_folder_does_what_its_card_says(exported):
     assert "data" not in configuration and card["training"]["data"]
     closure = runs._finite(exported, runs.checkpoint.load(exported / "ks", runs.closure_skeleton(configuration)))
     assert errors_again(exported / "ks", closure) == pytest.approx(card["spot"]["errors"])
-    worse = replace_scale(closure, 100.0)
+    worse = replace_scale(closure, 1e4)
     assert errors_again(exported / "ks", worse)["closure"] > 2 * card["spot"]["errors"]["closure"]
 
 

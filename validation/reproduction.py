@@ -120,9 +120,9 @@ def _benchmark_table(which: str, name: str, results: Results) -> str:
         "| method | as the paper measures | spread | lowest | unseen | spread | paper, mean | paper, lowest | seeds |"
     )
     lines = [f"**`{name}`**", "", head, "|---|--:|--:|--:|--:|--:|--:|--:|--:|"]
-    for scheme in ("paper", "strong"):
+    for scheme in ("paper", "strong", "weno"):
         if (alone := results.coarse(name, scheme)) is not None:
-            title = "coarse grid" if scheme == "paper" else "coarse grid, strong scheme"
+            title = "coarse grid" if scheme == "paper" else f"coarse grid, {scheme} scheme"
             figure = number(BENCHMARKS[name].paper_errors[alone.facts["coarse"]]) if scheme == "paper" else ""
             cells = [*_cells(alone, "paper", ["none"]), *_cells(alone, "test", ["none"])[:2]]
             lines.append(f"| {title} | {cells[0]} | | | {cells[3]} | | {figure} | | |")
@@ -141,7 +141,7 @@ def _benchmark_table(which: str, name: str, results: Results) -> str:
 def _row(c: Configuration) -> str:
     parts = [MODEL_TITLES[c.facts["model"]]]
     parts += ["paper's schedule"] if c.facts["schedule"] == "paper" else []
-    parts += ["strong scheme"] if c.facts["scheme"] == "strong" else []
+    parts += [f"{c.facts['scheme']} scheme"] if c.facts["scheme"] != "paper" else []
     parts += [f"{key.replace('_', ' ')} {value}" for key, value in c.facts["sizes"].items()]
     pair = None if paper_figure(c.facts) is None else ERRORS[c.facts["benchmark"]][c.facts["model"]]
     figures = ["", ""] if pair is None else [number(value) for value in pair]

@@ -119,7 +119,7 @@ def test_a_stopped_experiment_goes_on_and_ends_alike(finished, how, tmp_path):
     where, _, _ = finished
     file = write(tmp_path / "small.toml", (where / "small.toml").read_text())
     (tmp_path / "data").symlink_to(where / "data")
-    seconds = ("--seconds", 6) if how == "seconds" else ()
+    seconds = ("--seconds", 1) if how == "seconds" else ()
     stopped = start(command(file, tmp_path, "--only", "ks-tiny/sino", *seconds))
     if how != "seconds":
         until = time.monotonic() + 120
@@ -210,8 +210,8 @@ def test_a_bad_file_is_one_sentence_and_nothing_starts(text, message, tmp_path, 
     [
         (("reproduce", "moon"), "there is no experiment 'moon'; there are 1d"),
         (("reproduce", "nowhere/moon.toml"), "cannot read nowhere/moon.toml"),
-        (("reproduce", "1d", "--only", "moon"), "has 'moon' in its name"),
-        (("reproduce", "1d", "--processes", "0"), "--processes must be at least 1"),
+        (("reproduce", "transfer", "--only", "moon"), "has 'moon' in its name"),
+        (("reproduce", "transfer", "--processes", "0"), "--processes must be at least 1"),
     ],
 )
 def test_a_bad_request_is_one_sentence(given, message, tmp_path, monkeypatch, capsys):

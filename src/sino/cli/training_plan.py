@@ -120,6 +120,7 @@ def make_request(options: Train) -> Request:
         raise UserError(f"--evaluate-every must be at least 1, not {options.evaluate_every}")
     if options.trajectories is not None and not 1 <= options.trajectories <= len(b.sizes.train):
         raise UserError(f"--trajectories must be between 1 and {len(b.sizes.train)}, not {options.trajectories}")
+    b.scheme_variant(options.scheme)  # raises, if there is none
     recipe = _recipe(options, b)
     sizes = {name: _number(text) for name, text in options.sizes.items()}
     if options.model in MODELS:

@@ -84,7 +84,7 @@ class Train:
     """Cells per axis of the coarse grid; by default the benchmark's. The dataset must hold it."""
     trajectories: int | None = None
     """Train on the first so many trajectories only; by default on all of the training split."""
-    scheme: Literal["paper", "strong"] = "paper"
+    scheme: Literal["paper", "strong", "weno"] = "paper"
     """Of the coarse solver: the paper's, or a stronger classical one (see the documentation)."""
     sizes: dict[str, str] = field(default_factory=dict)
     """Sizes of the network that differ from the paper's, such as `--sizes width 8 depth 2`."""
