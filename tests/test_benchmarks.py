@@ -1,6 +1,7 @@
 """The twelve benchmarks: their numbers, and that each runs end to end."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -95,12 +96,10 @@ def test_runs_end_to_end_and_the_coarse_grid_errs(name):
 
 def test_shocks_can_be_captured_where_the_scheme_is_spectral():
     b = benchmark("burgers-decaying", "tiny")
-    weno, u = b.scheme_variant("weno").solver(64), b.initial_states([0])[0][:, ::4]
+    weno, u = b.scheme_variant("weno").solver(64), jnp.sin(2 * jnp.pi * jnp.arange(64) / 64)[None]
     assert isinstance(weno, FiniteVolumeBurgers) and weno.dt == b.frame
-    step = weno.step(u, None, 0.0) - u
-    assert np.allclose(
-        step, b.scheme_variant("strong").solver(64).step(u, None, 0.0) - u, atol=0.5 * np.abs(step).max()
-    )
+    step, spectral = (solver.step(u, None, 0.0) - u for solver in (weno, b.scheme_variant("strong").solver(64)))
+    assert np.allclose(step, spectral, atol=0.01 * np.abs(spectral).max())  # where it is smooth, they agree
     for name in BENCHMARKS.keys() - {"burgers-decaying", "burgers-decaying-128"}:
         with pytest.raises(UserError, match="'weno' is for decaying Burgers"):
             BENCHMARKS[name].scheme_variant("weno")

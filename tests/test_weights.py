@@ -42,7 +42,7 @@ def reference_again(folder: Path) -> np.ndarray:
     """The frames of the spot check, simulated on the fine grid."""
     _, configuration = facts(folder)
     spot, b = load_spot(folder / "spot.safetensors"), benchmark(configuration["benchmark"], configuration["preset"])
-    last, coarse = spot.frames[-1], configuration["coarse"]
+    last, coarse, seeds = spot.frames[-1], configuration["coarse"], list(spot.seeds)
     b = replace(b, sizes=replace(b.sizes, frames=last))
     run = simulator(
         b.solver(b.sizes.fine),
@@ -51,7 +51,7 @@ def reference_again(folder: Path) -> np.ndarray:
         substeps=b.substeps(b.sizes.fine),
         observe=observer(b, (coarse,)),
     )
-    blocks = [block.observed[str(coarse)] for block in run(b.initial_states(list(spot.seeds)), b.forcings(spot.seeds))]
+    blocks = [block.observed[str(coarse)] for block in run(b.initial_states(seeds), b.forcings(seeds))]
     return np.concatenate(blocks, axis=1)[:, list(spot.frames)]
 
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -76,6 +76,7 @@ def run_jobs(
                 for slot, (job, process) in list(running.items()):
                     if (status := process.poll()) is not None:
                         del running[slot]
+                        _close(process)
                         if status != 0 and job.makes is not None:
                             failed.add(job.makes)
                         if asked_at is None or status == 0:
@@ -96,6 +97,8 @@ def run_jobs(
         finally:
             for _, process in running.values():  # an exception is on its way
                 process.terminate()
+                process.wait()
+                _close(process)
     return asked_at is None
 
 
@@ -110,8 +113,10 @@ def _start(
     """Fill the free slots with the first jobs that have what they need."""
     pending = {job.makes for job in [*waiting, *(job for job, _ in running.values())]} - {None}
     for job in list(waiting):
-        if failed & set(job.needs):
+        if missing := failed & set(job.needs):
             waiting.remove(job)
+            job.log.parent.mkdir(parents=True, exist_ok=True)
+            job.log.write_text(f"sino: {min(missing)} could not be made\n")
             ended(job, 1)
             continue
         free = [slot for slot in range(limits.processes) if slot not in running]
@@ -141,9 +146,16 @@ def _launch(job: Job, slot: int, limits: Limits, passed: IO[Any] | None) -> subp
         )
     task = {"cores": cores, "steps": [[step.command, step.each] for step in job.steps]}
     assert process.stdin is not None
-    process.stdin.write(json.dumps(task).encode() + b"\n")
-    process.stdin.flush()  # and stays open: its end tells the process that this one is gone
+    with suppress(BrokenPipeError):  # it has ended already, and will be heard of
+        process.stdin.write(json.dumps(task).encode() + b"\n")
+        process.stdin.flush()  # and stays open: its end tells the process that this one is gone
     return process
+
+
+def _close(process: subprocess.Popen) -> None:
+    with suppress(BrokenPipeError):
+        if process.stdin is not None:
+            process.stdin.close()
 
 
 @contextmanager
@@ -162,4 +174,4 @@ def last_words(log: Path) -> str:
     """The last line that a process printed, which says why it failed."""
     lines = [line.strip() for line in log.read_text(errors="replace").splitlines()] if log.is_file() else []
     said = [line for line in lines if line.startswith("sino: ")] or [line for line in lines if line]
-    return said[-1].removeprefix("sino: ")[:300] if said else "it said nothing"
+    return said[-1].removeprefix("sino: ")[:300] if said else "it did not come to say why"

@@ -98,6 +98,9 @@ def _run(
     todo = [member for member in members if member.state not in ("done", "stopped")]
     count = len(members)
     print(f"{experiment.title}: {count} runs, {count - len(todo)} done, {limits.processes} side by side", flush=True)
+    for member in members:
+        if member.state == "stopped":
+            _tell_failure(member.title, _why_stopped(member))
     jobs = _jobs(todo, data, out, together)
     by_job = {job.name: [member for member in todo if job.name in (member.entry.name, member.title)] for job in jobs}
     failed: list[str] = []
@@ -106,22 +109,35 @@ def _run(
     def ended(job: Job, status: int) -> None:
         if job.makes is not None and status == 0:
             print(f"{job.name}: generated", flush=True)
+        told = True
         for member in by_job[job.name]:
             if member.state == "done":
-                left.remove(member.title)
+                left.discard(member.title)
                 print(f"{describe_run(member.run.path)} [{count - len(left)} of {count}]", flush=True)
-        if status != 0:
-            why = f"exit status {status}" if job.log.stat().st_size == 0 else last_words(job.log)
+            elif member.state == "stopped":
+                left.discard(member.title)
+                _tell_failure(member.title, _why_stopped(member))
+            else:
+                told = False
+        if status != 0 and (job.makes is not None or not told):
             failed.append(job.name)
-            print(f"{job.name}: FAILED: {why} (see {job.log})", file=sys.stderr, flush=True)
+            _tell_failure(job.name, f"{last_words(job.log)} (exit status {status}, see {job.log})")
 
     finished = run_jobs(jobs, limits, ended, lock)
-    stopped = [member.title for member in members if member.state == "stopped"]
-    for title in stopped:
-        print(f"{title}: training was stopped, since it was not finite again and again", file=sys.stderr)
     if not finished:
         print(f"stopped: {len(left)} of {count} runs are left; the same command goes on", flush=True)
-    return 1 if failed or stopped else 0 if finished or limits.seconds is not None else 130
+    if failed or any(member.state == "stopped" for member in members):
+        return 1
+    return 0 if finished or limits.seconds is not None else 130
+
+
+def _tell_failure(name: str, why: str) -> None:
+    print(f"{name}: FAILED: {why}", file=sys.stderr, flush=True)
+
+
+def _why_stopped(member: Member) -> str:
+    event = [line for line in member.run.metrics(tolerate_last=True) if line.get("event") == "stopped"][-1]
+    return f"the training was stopped, not finite again and again, at update {event['update']}"
 
 
 def _jobs(todo: list[Member], data: Path, out: Path, together: bool) -> list[Job]:
