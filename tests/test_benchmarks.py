@@ -96,7 +96,7 @@ def test_runs_end_to_end_and_the_coarse_grid_errs(name):
 
 def test_shocks_can_be_captured_where_the_scheme_is_spectral():
     b = benchmark("burgers-decaying", "tiny")
-    weno, u = b.scheme_variant("weno").solver(64), jnp.sin(2 * jnp.pi * jnp.arange(64) / 64)[None]
+    weno, u = b.scheme_variant("weno").solver(64), jnp.sin(2 * jnp.pi * jnp.arange(64.0) / 64)[None]
     assert isinstance(weno, FiniteVolumeBurgers) and weno.dt == b.frame
     step, spectral = (solver.step(u, None, 0.0) - u for solver in (weno, b.scheme_variant("strong").solver(64)))
     assert np.allclose(step, spectral, atol=0.01 * np.abs(spectral).max())  # where it is smooth, they agree

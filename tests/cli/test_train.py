@@ -123,7 +123,7 @@ def test_a_trained_closure_works_on_a_grid_of_another_size(trained):
         (("ks", "--model", "simo"), "did you mean 'sino'"),
         (("ks", "--model", "smagorinsky"), "two-dimensional"),
         (("ks", "--scheme", "weno"), "is for decaying Burgers, not for ks"),
-        (("ks", "--trajectories", "65"), "between 1 and 64"),
+        (("ks", "--trajectories", "65"), "between 1 and 4, not 65"),
         (("ks", "--model", "hyperviscosity", "--sizes", "width", 4), "has no sizes"),
         (("ks", "--sizes", "girth", 4), "no size 'girth'"),
         (("ks", "--sizes", "width", "wide"), "wide"),
