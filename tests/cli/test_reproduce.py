@@ -155,6 +155,28 @@ def test_a_run_that_fails_does_not_hold_up_the_others(finished, tmp_path):
     assert "ks-tiny/hyperviscosity seed 1: as the paper measures" in output and "1 of 2 runs" in output
 
 
+def test_seeds_train_together_on_a_gpu_and_one_that_diverges_is_told(finished, tmp_path, monkeypatch, capfd):
+    """It is not tried again, and what else there is goes on."""
+    where, _, _ = finished
+    monkeypatch.setattr("sino.cli.reproduction._platform", lambda: "gpu")
+    runs = f'[[runs]]\nbenchmark = "ks"\nseeds = [1, 2]\nstages = [[5, 40]]\n{COMMON.replace("0.01", "1e30")}'
+    file = write(
+        tmp_path / "wild.toml", runs + '[[runs]]\nbenchmark = "ks"\nmodel = "hyperviscosity"\npreset = "tiny"\n'
+    )
+    (tmp_path / "data").symlink_to(where / "data")
+    for fresh in (True, False):
+        assert status(*command(file, tmp_path)) == 1
+        output, errors = capfd.readouterr()
+        assert errors.count("FAILED: the training was stopped, not finite again and again, at update") == 2
+        assert output.count("as the paper measures") == fresh and "3 of 3 runs" in output
+        logs = {log.name: log.stat().st_mtime_ns for log in (tmp_path / "out" / "logs").iterdir()}
+        assert len(logs) == 2 and (fresh or logs == before)
+        before = logs
+    record = read_results(tmp_path / "out" / "wild.json")
+    states = [run["state"] for entry in record["configurations"] for run in entry["runs"]]
+    assert [state.partition(":")[0] for state in states] == ["stopped", "stopped", "finished"]
+
+
 def test_another_configuration_in_the_folder_is_refused_before_anything_starts(finished, capsys, tmp_path):
     where, file, _ = finished
     other = write(tmp_path / "small.toml", file.read_text().replace("0.01", "0.02"))

@@ -185,10 +185,19 @@ def _job(members: list[Member], data: Path, out: Path, sources: dict[Path, Job],
 def _limits(options: Reproduce, together: bool) -> Limits:
     """On a CPU a process per core, each with one thread; on a GPU one process, which has all seeds of a run."""
     cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
-    processes = options.processes or (1 if together else len(cores))
+    processes = options.processes or (1 if together else min(len(cores), _share() or len(cores)))
     shared = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"} if together and processes > 1 else {}
     pinned = None if together or processes == 1 else tuple(cores)
     return Limits(processes, pinned, options.seconds, shared)
+
+
+def _share() -> int | None:
+    """How many cores a container may use of those that it sees; None if that is not said."""
+    try:
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
+        return None if quota == "max" else max(1, int(quota) // int(period))
+    except (OSError, ValueError):
+        return None
 
 
 def _platform() -> str:
