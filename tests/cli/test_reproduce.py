@@ -164,6 +164,7 @@ def test_seeds_train_together_on_a_gpu_and_one_that_diverges_is_told(finished, t
         tmp_path / "wild.toml", runs + '[[runs]]\nbenchmark = "ks"\nmodel = "hyperviscosity"\npreset = "tiny"\n'
     )
     (tmp_path / "data").symlink_to(where / "data")
+    before: dict[str, int] = {}
     for fresh in (True, False):
         assert status(*command(file, tmp_path)) == 1
         output, errors = capfd.readouterr()
