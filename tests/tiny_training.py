@@ -118,7 +118,7 @@ def remember_programs(monkeypatch) -> None:
 
     def load_problem(plan):
         files = tuple(sorted(plan.configuration(0)["data"].items()))
-        key = ("data", files, plan.coarse, plan.scheme, plan.precision, plan.recipe.out_scale)
+        key = ("data", files, plan.coarse, plan.trajectories, plan.scheme, plan.precision, plan.recipe.out_scale)
         return remembered(key, lambda: load(plan))
 
     def _prepare(plan, problem, models):

@@ -3,11 +3,11 @@
 import json
 from pathlib import Path
 
-from validation import schedules
+from validation import claims, reproduction, schedules
 from validation.record import RESULTS
 
 DOCS = Path(__file__).parent.parent / "docs"
-PAGES = (DOCS / "validation.md", DOCS / "training.md")
+PAGES = tuple(DOCS / name for name in ("validation.md", "training.md", "reproduction.md", "claims.md"))
 TRAINING = RESULTS.parent / "training"
 HEAD = "| benchmark | variant | cells | error | 95 % interval | median | trajectories | reference | paper |"
 
@@ -17,6 +17,10 @@ def table(name: str) -> str:
     if name in ("schedules", "search"):
         record = json.loads((TRAINING / f"{name}.json").read_text())
         return schedules.table(record) if name == "schedules" else schedules.search_table(record)
+    if name == "claims":
+        return claims.table()
+    if name.startswith("reproduction-"):
+        return reproduction.table(name)
     record = json.loads((RESULTS / f"{name}.json").read_text())
     lines = [HEAD, "|---|---|--:|--:|--:|--:|--:|--:|--:|"]
     for r in record["rows"]:

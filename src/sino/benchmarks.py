@@ -24,7 +24,7 @@ from sino.physics.staggered import U_OFFSET, V_OFFSET
 from sino.physics.vorticity import SpectralNavierStokes
 
 Preset = Literal["paper", "small", "tiny"]
-Scheme = Literal["paper", "strong"]
+Scheme = Literal["paper", "strong", "weno"]
 
 
 @dataclass(frozen=True)
@@ -85,6 +85,8 @@ class Benchmark:
     """The paper's error of the uncorrected solver, by cells per axis."""
     stronger: Mapping[str, Any] = field(default_factory=dict)
     """What to replace for a better classical scheme on the coarse grid."""
+    shock_capturing: Mapping[str, Any] = field(default_factory=dict)
+    """What to replace for a shock-capturing scheme there; empty if the scheme is one, or if there are no shocks."""
     weight_decay: float = 0.0
     """Of the paper's trainings."""
 
@@ -125,9 +127,12 @@ class Benchmark:
 
     def scheme_variant(self, scheme: Scheme) -> "Benchmark":
         """With the paper's coarse scheme, or with a `strong` one of the same cost or little more: products dealiased by
-        padding instead of truncation, forcing averaged over cells, or pseudo-spectral instead of finite volumes. The
-        reference solution stays the paper's."""
-        return self if scheme == "paper" else replace(self, **self.stronger)
+        padding instead of truncation, forcing averaged over cells, or pseudo-spectral instead of finite volumes; or
+        with `weno`, finite volumes where the paper's scheme is spectral and the flow has shocks: the values at the
+        points are taken as averages over cells. The reference solution stays the paper's."""
+        if scheme == "weno" and not self.shock_capturing:
+            raise UserError(f"the scheme 'weno' is for decaying Burgers, not for {self.name}")
+        return replace(self, **{"paper": {}, "strong": self.stronger, "weno": self.shock_capturing}[scheme])
 
     def describe(self) -> dict[str, Any]:
         """What determines a fine trajectory, as plain values."""
@@ -217,6 +222,7 @@ def _burgers_decaying(name: str, coarse: int, paper: float) -> Benchmark:
         parameters=(("viscosity", viscosity), ("speed_bound", speed)),
         paper_errors={coarse: paper},
         stronger={"build": partial(SpectralBurgers, viscosity=viscosity, dealias="padded")},
+        shock_capturing={"build": partial(FiniteVolumeBurgers, viscosity=viscosity)},
         weight_decay=1e-3,
     )
 

@@ -22,7 +22,7 @@ from sino.cli.verbs import Train
 from sino.train.curriculum import OURS, Recipe, Stage
 from sino.train.loop import Step
 from sino.train.session import Progress
-from tiny_training import OPTIONS, arguments, assert_same_run, everything_under
+from tiny_training import OPTIONS, arguments, assert_same_run, assert_same_weights, everything_under
 
 
 @pytest.fixture
@@ -92,6 +92,20 @@ def test_a_log_has_plain_lines_and_a_table(trained, tmp_path, quick, capsys):
     assert set(result["chosen_at"]) == {"best", "selected"}
 
 
+def test_fewer_trajectories_are_trained_and_judged_on(trained, tmp_path, quick):
+    assert main(arguments(trained.data, tmp_path, "--trajectories", 1, seeds=(1,))) == 0
+    run = tmp_path / "seed-1"
+    assert json.loads((run / "config.json").read_text())["configuration"]["trajectories"] == 1
+    errors = json.loads((run / "results.json").read_text())["errors"]["final"]
+    assert [errors[judge]["trajectories"] for judge in ("paper", "validation", "test")] == [1, 2, 2]
+    assert status("evaluate", run, "--data", trained.data, "--weights", "final") == 0
+    scores = json.loads((run / "evaluation.json").read_text())["scores"]["final"]
+    assert (scores["paper"]["seeds"], scores["test"]["seeds"]) == ([0], [6, 7])
+    assert scores["paper"]["mse"]["mean"] == pytest.approx(errors["paper"]["mean"], rel=1e-3)
+    with pytest.raises(AssertionError):
+        assert_same_weights(run, trained.run(1), ("final",))
+
+
 def test_a_trained_closure_works_on_a_grid_of_another_size(trained):
     u = jnp.sin(2 * jnp.pi * jnp.arange(48, dtype=jnp.float32) / 48)[None]
     apply = jax.jit(lambda closure, u: closure(u))
@@ -108,6 +122,8 @@ def test_a_trained_closure_works_on_a_grid_of_another_size(trained):
         (("kz",), "'kz'"),
         (("ks", "--model", "simo"), "did you mean 'sino'"),
         (("ks", "--model", "smagorinsky"), "two-dimensional"),
+        (("ks", "--scheme", "weno"), "is for decaying Burgers, not for ks"),
+        (("ks", "--trajectories", "65"), "between 1 and 4, not 65"),
         (("ks", "--model", "hyperviscosity", "--sizes", "width", 4), "has no sizes"),
         (("ks", "--sizes", "girth", 4), "no size 'girth'"),
         (("ks", "--sizes", "width", "wide"), "wide"),

@@ -3,12 +3,12 @@
 import dataclasses
 import difflib
 import sys
-import tomllib
 from pathlib import Path
 from typing import Any
 
 from sino import __version__
 from sino.cli.verbs import VERBS
+from sino.cli.words import read_toml, words_of
 from sino.core.errors import UserError
 
 
@@ -55,12 +55,7 @@ def _read_config(verb: type, arguments: list[str]) -> tuple[Any, list[str]]:
     if at + 1 == len(arguments):
         raise UserError("--config needs a file")
     path = Path(arguments[at + 1])
-    try:
-        values = tomllib.loads(path.read_text())
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"{path} is not TOML: {error}") from error
+    values = read_toml(path)
     fields = {field.name: field for field in dataclasses.fields(verb)}
     for key in values:
         if key not in fields:
@@ -71,7 +66,7 @@ def _read_config(verb: type, arguments: list[str]) -> tuple[Any, list[str]]:
     given = {key: _positional(value) for key, value in values.items() if key in required}
     if given.keys() != required and all(word.startswith("-") for word in rest):
         raise UserError(f"{path} is incomplete: it gives no {' or '.join(required - given.keys())}")
-    words = [word for key in values.keys() - required for word in _words(fields[key], values[key])]
+    words = [word for key in values.keys() - required for word in words_of(fields[key], values[key])]
     return verb(**given) if given.keys() == required else None, [*rest[:first], *words, *rest[first:]]
 
 
@@ -81,19 +76,6 @@ def _positional(value: Any) -> Any:
 
 def _required(field: dataclasses.Field) -> bool:
     return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-
-
-def _words(field: dataclasses.Field, value: Any) -> list[str]:
-    """A key of a file as it would be written on the command line, so that both are checked alike."""
-    flag = "--" + field.name.replace("_", "-")
-    if isinstance(field.default, bool) and isinstance(value, bool):
-        return [flag if value else flag.replace("--", "--no-", 1)]
-    return [flag, *_flat(value)]
-
-
-def _flat(value: Any) -> list[str]:
-    items = [x for pair in value.items() for x in pair] if isinstance(value, dict) else value
-    return [word for item in items for word in _flat(item)] if isinstance(items, list) else [str(items)]
 
 
 def _overview() -> str:

@@ -25,8 +25,8 @@ def find_dataset(b: Benchmark, preset: Preset, coarse: int, path: Path | None) -
 
     The default is data/BENCHMARK; for a grid that is not the benchmark's own and not in there, data/BENCHMARK-to-CELLS.
     """
-    folder = path or _default_folder(b, preset, coarse)
-    if path is None and not _is_dataset(folder):
+    folder = path or dataset_folder(b, preset, coarse)
+    if path is None and not is_dataset(folder):
         print(f"{folder} is not there yet: generating it")
         generate(Generate(b.name, preset=preset, coarse=(coarse,), out=folder))
     dataset = open_dataset(folder)
@@ -54,12 +54,14 @@ def forcings_in(b: Benchmark, seeds: Iterable[int], precision: str) -> Source | 
     return jax.tree.map(lambda leaf: jnp.asarray(leaf, precision), b.forcings(list(seeds)))
 
 
-def _default_folder(b: Benchmark, preset: Preset, coarse: int) -> Path:
-    usual = Path("data") / name_with_preset(b, preset)
-    if coarse == b.sizes.coarse or (_is_dataset(usual) and str(coarse) in open_dataset(usual).resolutions):
+def dataset_folder(b: Benchmark, preset: Preset, coarse: int, root: Path = Path("data")) -> Path:
+    """Where the trajectories of a benchmark on a coarse grid lie below `root`, or will."""
+    usual = root / name_with_preset(b, preset)
+    if coarse == b.sizes.coarse or (is_dataset(usual) and str(coarse) in open_dataset(usual).resolutions):
         return usual
     return usual.with_name(f"{usual.name}-to-{coarse}")
 
 
-def _is_dataset(folder: Path) -> bool:
+def is_dataset(folder: Path) -> bool:
+    """Whether a folder holds a dataset that was finished."""
     return (folder / "manifest.json").is_file()

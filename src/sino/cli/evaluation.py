@@ -79,7 +79,7 @@ def _load(setting: Setting, data: Path | None) -> Ground:
     dataset = find_dataset(own, setting.preset, setting.coarse, data)
     print(f"reading {dataset.path}")
     sets = {}
-    for name, seeds in {"paper": s.train, "test": s.test}.items():
+    for name, seeds in {"paper": s.train[: setting.trajectories], "test": s.test}.items():
         trajectories = dataset.load(setting.coarse, seeds)
         sets[name] = trajectories, forcings_in(b, trajectories.seeds, setting.precision)
     run = make_free_run(
@@ -89,7 +89,7 @@ def _load(setting: Setting, data: Path | None) -> Ground:
         substeps=b.substeps(setting.coarse),
         coupling=setting.coupling,
     )
-    return Ground(b, run, sets, shard_hashes(dataset, setting.coarse, {*s.train, *s.test}))
+    return Ground(b, run, sets, shard_hashes(dataset, setting.coarse, {*s.train[: setting.trajectories], *s.test}))
 
 
 def _evaluate_all(setting: Setting, subjects: list[Subject], data: Path | None) -> dict[Path, dict[str, Any]]:

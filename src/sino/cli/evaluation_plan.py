@@ -28,6 +28,8 @@ class Setting:
     scheme: Scheme
     coupling: Coupling
     precision: str
+    trajectories: int
+    """How many of the training trajectories were trained on: those are the set `paper`."""
 
 
 @dataclass(frozen=True)
@@ -122,4 +124,5 @@ def _setting(run: Run, configuration: dict[str, Any], options: Evaluate) -> Sett
     if options.coarse is not None and options.coarse < 1:
         raise UserError(f"--coarse must be a number of cells, not {options.coarse}")
     elsewhere = coarse if options.on in (None, own) else there.sizes.coarse
-    return Setting(there.name, preset, options.coarse or elsewhere, scheme, coupling, precision)
+    trajectories = configuration.get("trajectories") or len(there.sizes.train)
+    return Setting(there.name, preset, options.coarse or elsewhere, scheme, coupling, precision, trajectories)

@@ -5,6 +5,7 @@ import jax
 from sino.benchmarks import BENCHMARKS, Benchmark
 from sino.data.store import as_ranges
 from sino.models import MODELS, PAPER_COUNTS, build_model, count_parameters
+from sino.train.run import shipped
 
 HEADER = ("benchmark", "grid", "steps", "frame", "frames", "warm-up", "forcing", "paper's coarse error")
 
@@ -35,6 +36,16 @@ def list_models() -> None:
             cells += [f"{count_parameters(build_model(name, dim=dim, key=jax.random.PRNGKey(0))):,}", f"{paper:,}"]
         rows.append(tuple(cells))
     _print_table(rows)
+
+
+def list_weights() -> None:
+    """Print the cards of the closures that come with this package."""
+    folders = shipped()
+    if not folders:
+        print("no trained closures come with this sino yet; `sino train` makes your own")
+    for name, folder in folders.items():
+        print((folder / "card.md").read_text())
+        print(f'sino.load_closure("{name}")\n')
 
 
 def _print_table(rows: list[tuple[str, ...]]) -> None:

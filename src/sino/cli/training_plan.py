@@ -26,8 +26,8 @@ from sino.train.session import Problem
 
 
 @dataclass(frozen=True)
-class TrainingPlan:
-    """A request that has been checked."""
+class Request:
+    """What was asked for, checked as far as that is possible without data."""
 
     benchmark: Benchmark
     preset: Preset
@@ -37,18 +37,21 @@ class TrainingPlan:
     model: str
     sizes: dict[str, Any]
     seeds: tuple[int, ...]
+    trajectories: int | None
+    """How many trajectories are trained on, if not all."""
     recipe: Recipe
     precision: str
-    dataset: Dataset
-    out: Path
-    memory: int | None
     evaluate_every: int
-    tensorboard: bool
 
     @property
     def title(self) -> str:
         """For people."""
         return f"{self.model} on {self.benchmark.name}"
+
+    @property
+    def train(self) -> range:
+        """Seeds of the trajectories that are trained on."""
+        return self.benchmark.sizes.train[: self.trajectories]
 
     @property
     def late(self) -> int:
@@ -60,9 +63,8 @@ class TrainingPlan:
         key = jax.random.PRNGKey(seed)
         return build_model(self.model, dim=self.benchmark.dim, key=key, dtype=self.precision, **self.sizes)
 
-    def configuration(self, seed: int) -> dict[str, Any]:
-        """What determines a run."""
-        s = self.benchmark.sizes
+    def configuration_without_data(self, seed: int) -> dict[str, Any]:
+        """What determines a run, apart from the content of its data."""
         return {
             "benchmark": self.benchmark.name,
             "preset": self.preset,
@@ -71,20 +73,36 @@ class TrainingPlan:
             "model": self.model,
             "sizes": self.sizes,
             "seed": seed,
+            "trajectories": self.trajectories,
             "schedule": self.schedule,
             "precision": self.precision,
             "evaluate_every": self.evaluate_every,
             "recipe": asdict(self.recipe),
-            "data": shard_hashes(self.dataset, self.coarse, {*s.train, *s.validation, *s.test}),
         }
+
+
+@dataclass(frozen=True)
+class TrainingPlan(Request):
+    """A request, with where its data are and where its runs go."""
+
+    dataset: Dataset
+    out: Path
+    memory: int | None
+    tensorboard: bool
+
+    def configuration(self, seed: int) -> dict[str, Any]:
+        """What determines a run."""
+        s = self.benchmark.sizes
+        hashes = shard_hashes(self.dataset, self.coarse, {*self.train, *s.validation, *s.test})
+        return self.configuration_without_data(seed) | {"data": hashes}
 
     def seeds_of(self, runs: list[Run]) -> list[int]:
         """The seeds that belong to some of the runs."""
         return [seed for seed in self.seeds if self.out / f"seed-{seed}" in {run.path for run in runs}]
 
 
-def make_training_plan(options: Train) -> TrainingPlan:
-    """Check a request. Nothing is written, but data that nobody made yet are generated."""
+def make_request(options: Train) -> Request:
+    """Check a request. Nothing is read or written."""
     b = benchmark(options.benchmark, options.preset)
     if options.model not in (*MODELS, *CLASSICAL):
         build_model(options.model, dim=b.dim, key=jax.random.PRNGKey(0))  # raises, with the nearest name
@@ -100,6 +118,9 @@ def make_training_plan(options: Train) -> TrainingPlan:
         raise UserError(f"--coarse must be a number of cells, not {options.coarse}")
     if options.evaluate_every is not None and options.evaluate_every < 1:
         raise UserError(f"--evaluate-every must be at least 1, not {options.evaluate_every}")
+    if options.trajectories is not None and not 1 <= options.trajectories <= len(b.sizes.train):
+        raise UserError(f"--trajectories must be between 1 and {len(b.sizes.train)}, not {options.trajectories}")
+    b.scheme_variant(options.scheme)  # raises, if there is none
     recipe = _recipe(options, b)
     sizes = {name: _number(text) for name, text in options.sizes.items()}
     if options.model in MODELS:
@@ -110,23 +131,32 @@ def make_training_plan(options: Train) -> TrainingPlan:
             raise UserError(f"{options.model} cannot be built with --sizes {given}") from error
     elif sizes:
         raise UserError(f"{options.model} has no sizes")
-    folder = options.model if options.schedule == "ours" else f"{options.model}-{options.schedule}"
-    coarse = options.coarse or b.sizes.coarse
-    return TrainingPlan(
+    return Request(
         benchmark=b,
         preset=options.preset,
         schedule=options.schedule,
-        coarse=coarse,
+        coarse=options.coarse or b.sizes.coarse,
         scheme=options.scheme,
         model=options.model,
         sizes=sizes,
         seeds=options.seeds,
+        trajectories=options.trajectories,
         recipe=recipe,
         precision=options.precision,
+        evaluate_every=options.evaluate_every or max(1, recipe.epochs // 30),
+    )
+
+
+def make_training_plan(options: Train) -> TrainingPlan:
+    """Check a request. Nothing is written, but data that nobody made yet are generated."""
+    request = make_request(options)
+    b, coarse = request.benchmark, request.coarse
+    folder = options.model if options.schedule == "ours" else f"{options.model}-{options.schedule}"
+    return TrainingPlan(
+        **{field.name: getattr(request, field.name) for field in fields(Request)},
         dataset=find_dataset(b, options.preset, coarse, options.data),
         out=options.out or Path("runs") / name_with_preset(b, options.preset) / folder,
         memory=None if options.memory is None else int(options.memory * 1e9),
-        evaluate_every=options.evaluate_every or max(1, recipe.epochs // 30),
         tensorboard=options.tensorboard,
     )
 
@@ -135,7 +165,7 @@ def load_problem(plan: TrainingPlan) -> Problem:
     """Read the data and measure its statistics."""
     b, s = plan.benchmark, plan.benchmark.sizes
     solver = b.scheme_variant(plan.scheme).solver(plan.coarse)
-    whole = plan.dataset.load(plan.coarse, s.train)
+    whole = plan.dataset.load(plan.coarse, plan.train)
     end = s.train_frames + 1
     window = replace(whole, frames=whole.frames[:, :end], times=whole.times[:end])
     train = _reference(plan, window)
@@ -159,7 +189,7 @@ def _reference(plan: TrainingPlan, data: Trajectories) -> Reference:
 def _recipe(options: Train, b: Benchmark) -> Recipe:
     """The schedule's recipe, with what the user set."""
     s = b.sizes
-    recipe = recipe_for(options.schedule, s.train_frames, len(s.train), b.weight_decay)
+    recipe = recipe_for(options.schedule, s.train_frames, options.trajectories or len(s.train), b.weight_decay)
     names = {field.name for field in fields(Recipe)} - {"stages"}
     given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
     stages = recipe.stages if options.stages is None else tuple(Stage(*stage) for stage in options.stages)

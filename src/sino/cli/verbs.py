@@ -13,12 +13,14 @@ class List:
 
     models: bool = False
     """Show the networks instead, with their parameter counts beside the paper's."""
+    weights: bool = False
+    """Show instead the trained closures that come with this package: what they are, their errors and their limits."""
 
     def run(self) -> None:
         """Print the table."""
-        from sino.cli.listing import list_benchmarks, list_models
+        from sino.cli.listing import list_benchmarks, list_models, list_weights
 
-        list_models() if self.models else list_benchmarks()
+        list_weights() if self.weights else list_models() if self.models else list_benchmarks()
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,9 @@ class Train:
     """Folder for the runs; by default runs/BENCHMARK/MODEL, with the schedule behind it if it is the paper's."""
     coarse: int | None = None
     """Cells per axis of the coarse grid; by default the benchmark's. The dataset must hold it."""
-    scheme: Literal["paper", "strong"] = "paper"
+    trajectories: int | None = None
+    """Train on the first so many trajectories only; by default on all of the training split."""
+    scheme: Literal["paper", "strong", "weno"] = "paper"
     """Of the coarse solver: the paper's, or a stronger classical one (see the documentation)."""
     sizes: dict[str, str] = field(default_factory=dict)
     """Sizes of the network that differ from the paper's, such as `--sizes width 8 depth 2`."""
@@ -235,6 +239,39 @@ class Inspect:
 
 
 @dataclass(frozen=True)
+class Reproduce:
+    """Make all runs of an experiment file: data, trainings, evaluations, and one file of results.
+
+    The same command again goes on where it stopped and skips what is done. A run that fails does not hold up others.
+    """
+
+    name: Positional[str]
+    """Name of a file in the repository's folder `experiments`, or the path of a TOML file."""
+    processes: int | None = None
+    """Trainings side by side, each in its own process; by default one per core, and one in all on a GPU, where a
+    training has all seeds of a run."""
+    only: str | None = None
+    """Only runs with this text in `BENCHMARK/MODEL`."""
+    seconds: float | None = None
+    """Start nothing after so many seconds, and ask what runs to save and stop."""
+    out: Path | None = None
+    """Folder for the runs; by default runs/NAME."""
+    data: Path = Path("data")
+    """Folder of the datasets; those that are missing are generated there."""
+    results: Path | None = None
+    """File of results; by default results/reproduction/NAME.json in the repository, for a file of `experiments`, else
+    NAME.json beside the runs."""
+    dry_run: bool = False
+    """List the runs and their state, then stop."""
+
+    def run(self) -> int:
+        """Reproduce."""
+        from sino.cli.reproduction import reproduce
+
+        return reproduce(self)
+
+
+@dataclass(frozen=True)
 class Demo:
     """The whole story on two small flows, in minutes on a CPU: data, training in the loop, a verdict, a report.
 
@@ -259,5 +296,6 @@ VERBS: dict[str, type] = {
     "analyze": Analyze,
     "report": Report,
     "inspect": Inspect,
+    "reproduce": Reproduce,
     "demo": Demo,
 }

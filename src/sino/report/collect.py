@@ -31,7 +31,7 @@ def collect(paths: Sequence[Path]) -> Collection:
     scalings = _distinct(file for path in paths for file in _scaling_files(path))
     if not folders:
         raise UserError(f"there are no runs in {', '.join(map(str, paths))}; `sino train` makes them")
-    runs = [_read_run(folder) for folder in folders]
+    runs = [read_run(folder) for folder in folders]
     if not any(run.finished for run in runs):
         raise UserError(
             f"no run has results yet: {runs[0].path} is {runs[0].state}; `sino train` with the same options goes on"
@@ -61,7 +61,8 @@ def _distinct(paths: Iterable[Path]) -> list[Path]:
     return list({path.resolve(): path for path in paths}.values())
 
 
-def _read_run(path: Path) -> SeedRun:
+def read_run(path: Path) -> SeedRun:
+    """One run folder and all that its files tell."""
     run = Run(path)
     configuration = run.configuration()
     for key, kind in KEYS.items():

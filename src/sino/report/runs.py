@@ -36,7 +36,7 @@ class Setting:
         if not self.own_grid:
             text += f", {grid_title(self.benchmark, self.coarse)}"
         text += "" if self.preset == "paper" else f" ({self.preset})"
-        return text + ("" if self.scheme == "paper" else ", strong scheme")
+        return text + ("" if self.scheme == "paper" else f", {self.scheme} scheme")
 
     @property
     def own_grid(self) -> bool:

@@ -65,7 +65,7 @@ def _result_table(runs: Collection, name: str, preset: Preset, groups: list[Grou
         rows.append([name_cell(variant.label), *cells, _parameters(groups, variant, dim, preset)])
     sections.append(len(rows))
     for scheme in sorted({"paper"} | {g.setting.scheme for g in groups}):
-        label = "Coarse grid" if scheme == "paper" else "Coarse grid, strong scheme"
+        label = "Coarse grid" if scheme == "paper" else f"Coarse grid, {scheme} scheme"
         settings = [Setting(b, preset, benchmark(b, preset).sizes.coarse, scheme) for b in benchmarks]
         cells = [cell for s in settings for cell in _coarse_cells(runs, s)[: width[s.benchmark]]]
         rows.append([name_cell(label), *cells, Cell("–")])
@@ -108,7 +108,7 @@ def _variants(groups: list[Group], dim: int, every: bool) -> list[Variant]:
 
 def _variant(group: Group) -> Variant:
     scheme = group.setting.scheme
-    return Variant(group.model, scheme, group.label + ("" if scheme == "paper" else ", strong scheme"))
+    return Variant(group.model, scheme, group.label + ("" if scheme == "paper" else f", {scheme} scheme"))
 
 
 def _row_cells(groups: list[Group], variant: Variant, b: str, preset: Preset) -> list[Cell]:

@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from sino.benchmarks import benchmark
+from sino.benchmarks import BENCHMARKS, benchmark
 from sino.core.errors import UserError, differences
 from sino.core.files import named_leaves, write_atomically, write_json
 from sino.core.provenance import source
@@ -32,6 +32,8 @@ from sino.train.update import State
 FORMAT_VERSION = 1
 BEFORE = {"recipe.optimiser": "adam"}
 """What a run did whose configuration does not say, because there was no choice yet."""
+WEIGHTS = Path(__file__).parent.parent / "weights"
+"""The weights that come with this package: WEIGHTS/BENCHMARK/."""
 LARGEST_SIZE = 100_000
 """No network has a size above this; a damaged file may."""
 
@@ -194,13 +196,16 @@ class Run:
 
 
 def load_closure(path: str | Path, checkpoint_name: str | None = None) -> Closure:
-    """The trained closure of a run folder: by default the one that validation chose, else the last.
+    """The trained closure of a run folder: by default the one that validation chose, else the last; or, by the name
+    of a benchmark, the one that comes with this package.
 
     `closure(u)` is the tendency of a state `(c, *n)` on a grid of any size; `closure.prepare(n)` computes the kernels
     once and returns a pure function. Loading runs no code from the file.
     """
     run = Run(Path(path))
     if not run.path.is_dir():
+        if str(path) in BENCHMARKS:
+            return _load_shipped(str(path), checkpoint_name)
         raise UserError(f"{run.path} is not a run: there is no such folder")
     configuration = run.configuration()
     names = [checkpoint_name] if checkpoint_name else ["best", "selected", "final"]
@@ -208,7 +213,26 @@ def load_closure(path: str | Path, checkpoint_name: str | None = None) -> Closur
     folder = next((folder for folder in folders if folder.is_dir()), None)
     if folder is None:
         raise UserError(f"{run.path} has no finished weights in {' or '.join(str(f) for f in folders)}")
-    closure = run.load_closure(folder.name, closure_skeleton(configuration))
+    return _finite(folder, run.load_closure(folder.name, closure_skeleton(configuration)))
+
+
+def shipped() -> dict[str, Path]:
+    """The folders of the weights that come with this package, by benchmark, in the order of the benchmarks."""
+    return {name: WEIGHTS / name for name in BENCHMARKS if (WEIGHTS / name / "card.json").is_file()}
+
+
+def _load_shipped(name: str, checkpoint_name: str | None) -> Closure:
+    folders = shipped()
+    if name not in folders:
+        there = f"there are some for {', '.join(folders)}" if folders else "there are none yet"
+        raise UserError(f"no weights for {name!r} come with this sino: {there}; `sino train {name}` makes your own")
+    if checkpoint_name is not None:
+        raise UserError(f"the weights for {name!r} that come with sino are the only ones, not {checkpoint_name!r}")
+    folder = folders[name]
+    return _finite(folder, checkpoint.load(folder, closure_skeleton(Run(folder).configuration())))
+
+
+def _finite(folder: Path, closure: Closure) -> Closure:
     if not all(np.isfinite(leaf).all() for leaf in named_leaves(closure).values()):
         raise UserError(f"{folder} holds weights that are not finite")
     return closure
