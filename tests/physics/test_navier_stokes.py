@@ -12,9 +12,9 @@ from sino.physics.exact import taylor_green
 from sino.physics.forcing import KolmogorovForcing, LinearDrag, Sum
 from sino.physics.initial import filtered_velocity
 from sino.physics.navier_stokes import FiniteVolumeNavierStokes
-from sino.physics.transport import _limited_flux, convection
 from sino.physics.solver import clocked
 from sino.physics.staggered import divergence, project
+from sino.physics.transport import _limited_flux, convection
 
 BOX = (2 * np.pi, 2 * np.pi)
 SQUARE = Grid((32, 32), BOX)

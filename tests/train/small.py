@@ -76,11 +76,7 @@ class Mixer(AbstractModel):
 
     def prepare(self, n):
         def tau(x):
-<<<<<<< HEAD
-            near = jnp.concatenate([jnp.roll(x, shift, axis=-1) for shift in (-1, 0, 1)])
-=======
             near = jnp.concatenate([jnp.roll(x, shift, axis=-1) for shift in (0, 2, 5)])
->>>>>>> soap
             return self.out[None] @ jnp.tanh(self.weight @ near)
 
         return tau
@@ -88,11 +84,7 @@ class Mixer(AbstractModel):
 
 def mixer(seed=0):
     rng = np.random.default_rng(seed)
-<<<<<<< HEAD
-    return Mixer(jnp.asarray(rng.normal(size=(3, 3))), jnp.asarray(0.3 * rng.normal(size=3)))
-=======
     return Mixer(jnp.asarray(3 * rng.normal(size=(3, 3))), jnp.asarray(0.3 * rng.normal(size=3)))
->>>>>>> soap
 
 
 def tiny_sino(seed=0, dim=1, dtype=jnp.float64, **sizes):

@@ -11,9 +11,9 @@ from jaxtyping import Array, Complex, Float
 from sino.core import fast
 from sino.core.errors import UserError
 from sino.models.generated import (
+    FACTORISED_UP_TO,
     DenseFilter,
     Factorised,
-    FACTORISED_UP_TO,
     Form,
     clip_factor,
     frequency_operator,
