@@ -8,9 +8,10 @@ import pytest
 from jax.extend.core import jaxprs_in_params
 from small import mixer, toy
 
+from sino.core import fast
 from sino.core.files import named_leaves
 from sino.train.curriculum import Recipe, Stage
-from sino.train.optimiser import LARGEST_SIDE, REFRESH, Sides, optimiser, scale_by_soap
+from sino.train.optimiser import LARGEST_SIDE, REFRESH, Sides, optimiser, orthonormal, scale_by_soap
 from sino.train.update import initial_state
 
 ADAM = optax.scale_by_adam(b2=0.99)
@@ -61,7 +62,8 @@ def soap_of_one_matrix(sequence, turned):
                 values, vectors = np.linalg.eigh(covariance[side])
                 basis[side] = vectors[:, np.argsort(-values)]
             elif turned[side] and (count - 1) % 5 == 0:
-                basis[side] = np.linalg.qr(covariance[side] @ basis[side])[0]
+                lifted = covariance[side] + 1e-6 * np.trace(covariance[side]) * np.eye(len(basis[side]))
+                basis[side] = np.linalg.qr(lifted @ basis[side])[0]
         left, right = basis
         mean = 0.9 * mean + 0.1 * g
         square = 0.99 * square + 0.01 * (left.T @ g @ right) ** 2
@@ -209,3 +211,18 @@ def test_the_names_in_a_checkpoint():
     sides = [f"{field}.weight.{side}" for field in ("covariances", "bases") for side in Sides._fields]
     leaves = ["mean.weight", "mean.out", "square.weight", "square.out"]
     assert names(mixer(), optimiser="soap") == [f"0.{name}" for name in ("count", *leaves, *sides)]
+
+
+@pytest.mark.parametrize("size", [1, 2, 17])
+def test_gram_schmidt_is_qr_up_to_signs(monkeypatch, size):
+    rng = np.random.default_rng(size)
+    factors = rng.normal(size=(3, size, size))
+    basis = np.linalg.qr(rng.normal(size=(3, size, size)))[0]
+    poor = factors[:, :, :1] @ factors[:, :, :1].swapaxes(1, 2)  # rank one, as after the first gradient of a vector
+    for covariance in (factors @ factors.swapaxes(1, 2), poor + 1e-6 * np.eye(size)):
+        a = jnp.asarray(covariance @ basis)
+        expected = np.linalg.qr(a)[0]
+        monkeypatch.setattr(fast, "accelerated", lambda: True)
+        found = np.asarray(orthonormal(a))
+        np.testing.assert_allclose(found.swapaxes(1, 2) @ found, np.broadcast_to(np.eye(size), a.shape), atol=1e-12)
+        np.testing.assert_allclose(np.abs(found), np.abs(expected), atol=1e-6)

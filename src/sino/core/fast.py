@@ -24,8 +24,3 @@ def accelerated() -> bool:
 def kernels(dtype: np.dtype | type) -> bool:
     """Whether arrays of this type go through kernels written in Pallas: in single precision, on a GPU."""
     return allowed() and jax.default_backend() in ("gpu", "cuda") and dtype == jnp.float32
-
-
-def product_precision(interpret: bool) -> jax.lax.DotAlgorithmPreset | jax.lax.Precision:
-    """Matrix products of kernels: on the matrix units, each in three parts, with the rounding of float32."""
-    return jax.lax.Precision.HIGHEST if interpret else jax.lax.DotAlgorithmPreset.TF32_TF32_F32_X3

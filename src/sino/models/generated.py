@@ -16,11 +16,16 @@ from sino.models.layers import Linear, negated
 Form = Literal["auto", "merged", "filters", "hartley", "factorised", "dense"]
 
 
+Kind = Literal["real", "imaginary", "complex"]
+
+
 class Factorised(eqx.Module):
     """`y_hat = sum_j filter_j (M_j h_hat)`: channel mixes with real matrices, then scalar filters."""
 
     filters: Complex[Array, "j *k"]
     mix: Float[Array, "j co ci"]
+    kinds: tuple[Kind, ...] = eqx.field(static=True)
+    """What is known beforehand of each filter."""
 
     def __call__(self, h_hat: Complex[Array, "ci *k"]) -> Complex[Array, "co *k"]:
         """Apply to a spectrum."""
@@ -70,7 +75,7 @@ def frequency_operator(
     even, odd, real, imag = _frequency_factors(net, n)
     real = real.at[0].add(bypass.weight)  # the first filter is the constant 1
     filters = jnp.concatenate([jax.lax.complex(even, jnp.zeros_like(even)), jax.lax.complex(jnp.zeros_like(odd), odd)])
-    return Factorised(filters, jnp.concatenate([real, imag]))
+    return Factorised(filters, jnp.concatenate([real, imag]), ("real",) * len(even) + ("imaginary",) * len(odd))
 
 
 def spatial_operator(net: Hypernetwork, n: tuple[int, ...], kernel: int, form: Form) -> Factorised | DenseKernel:
@@ -83,7 +88,7 @@ def spatial_operator(net: Hypernetwork, n: tuple[int, ...], kernel: int, form: F
     radius = kernel // 2
     on_grid = jnp.zeros((len(z), *n), z.dtype)
     index = np.meshgrid(*[np.arange(-radius, radius + 1) % m for m in n], indexing="ij")
-    return Factorised(rfft(on_grid.at[(slice(None), *index)].add(z)), matrices)
+    return Factorised(rfft(on_grid.at[(slice(None), *index)].add(z)), matrices, ("complex",) * len(z))
 
 
 def merged_filter(

@@ -48,9 +48,9 @@ class SINO(AbstractModel):
     for these sizes), `filters` (merged, with the two branches of a block between as one matrix per mode), or, in two
     dimensions, `hartley` (merged, in real numbers, with kernels for GPUs). They are the same function. `auto` is
     `merged` on a CPU; on an accelerator it is `hartley` in two dimensions, unless the bottlenecks are large, and
-    `filters` elsewhere. `clip` limits the entries of the generated filter to that percentile of their magnitudes (off by default; it makes the frequency branch dense,
-    since a clipped filter is no longer of low rank). `initialisation` is `live` (no dead units, variance kept) or
-    `plain` (uniform by fan-in).
+    `filters` elsewhere. `clip` limits the entries of the generated filter to that percentile of their magnitudes (off
+    by default; it makes the frequency branch dense, since a clipped filter is no longer of low rank).
+    `initialisation` is `live` (no dead units, variance kept) or `plain` (uniform by fan-in).
     """
 
     lift: Linear

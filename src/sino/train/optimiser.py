@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int
 
+from sino.core import fast
 from sino.train.curriculum import Recipe
 
 MEAN_DECAY = 0.9
@@ -20,6 +21,8 @@ EPSILON = 1e-8
 """As in Adam."""
 REFRESH = 5
 """Updates between two turns of the axes: they move slowly, and a QR decomposition is slow on a GPU."""
+FLOOR = 1e-6
+"""Of its trace, added to a covariance before its axes turn. It changes no eigenvector and leaves no matrix singular."""
 LARGEST_SIDE = 64
 """A longer side keeps its axes: SINO's heads, `(width^2, n)`, learn better when only their short side is turned."""
 
@@ -130,10 +133,29 @@ def _turned(bases: Any, covariances: Any, index: Int[Array, ""]) -> Any:
         return jnp.linalg.eigh(covariance)[1][:, :, ::-1]  # falling eigenvalues, the order that the iteration keeps
 
     def turn(basis: Float[Array, "k n n"], covariance: Float[Array, "k n n"]) -> Array:
-        return jnp.linalg.qr(covariance @ basis)[0]
+        return orthonormal(covariance @ basis + FLOOR * jnp.trace(covariance, axis1=1, axis2=2)[:, None, None] * basis)
 
     branches = [lambda: bases, lambda: _by_size(turn, bases, covariances), lambda: _by_size(find, bases, covariances)]
     return jax.lax.switch(jnp.where(index == 0, 2, (index % REFRESH == 0).astype(jnp.int32)), branches)
+
+
+def orthonormal(a: Float[Array, "k n n"]) -> Float[Array, "k n n"]:
+    """The orthogonal factors of matrices of full rank, column by column: `Q` of `A = Q R`.
+
+    A GPU's library makes each of these in many launches; there all are made together by classical Gram-Schmidt, done
+    twice, which is enough (Giraud et al., Numer. Math. 101 (2005), 87).
+    """
+    if not fast.accelerated():
+        return jnp.linalg.qr(a)[0]
+
+    def column(j: Array, q: Array) -> Array:
+        v = a[:, :, j]
+        for _ in range(2):
+            v = v - jnp.einsum("kij,kj->ki", q, jnp.einsum("kij,ki->kj", q, v))
+            v = v / jnp.maximum(jnp.linalg.norm(v, axis=1, keepdims=True), jnp.finfo(v.dtype).tiny)
+        return q.at[:, :, j].set(v)
+
+    return jax.lax.fori_loop(0, a.shape[2], column, jnp.zeros_like(a))
 
 
 def _by_size(function: Callable[..., Array], *trees: Any) -> Any:
