@@ -11,7 +11,8 @@ from sino.core.fourier import irfft, rfft
 from sino.models import build_model, count_parameters
 from sino.models.generated import DenseFilter, DenseKernel, Factorised
 from sino.models.hypernetwork import Hypernetwork, box, frequency_coordinates, make_live, offset_coordinates
-from sino.models.sino import SINO, MergedSINO
+from sino.models.prepared import HartleySINO, MergedSINO, PreparedSINO
+from sino.models.sino import SINO
 
 GRIDS = [(32,), (33,), (16, 18), (15, 16), (12, 13), (8, 6, 10)]
 
@@ -78,11 +79,47 @@ def test_filters_equal_dense_in_value_and_gradient(getkey, n, branch):
     assert_equal_in_value_and_gradient(getkey, n, ("filters", "dense"), branch=branch, depth=3)
 
 
-def test_merged_takes_other_numbers_of_channels(getkey):
-    key, x = getkey(), jax.random.normal(getkey(), (3, 16))
-    merged, dense = map(double, pair(1, key, ("merged", "dense"), channels_in=3, channels_out=2))
+@pytest.mark.parametrize(
+    "n, sizes",
+    [
+        ((16, 16), {"depth": 1}),
+        ((9, 8), {"depth": 2}),
+        ((12, 10), {"depth": 3, "residual": 0.7}),
+        ((7, 9), {"branch": "frequency", "depth": 3}),
+        ((8, 8), {"branch": "spatial", "depth": 3}),
+    ],
+    ids=str,
+)
+def test_hartley_equals_dense_in_value_and_gradient(getkey, n, sizes):
+    assert_equal_in_value_and_gradient(getkey, n, ("hartley", "dense"), **sizes)
+
+
+@pytest.mark.parametrize("form, n", [("merged", (16,)), ("hartley", (8, 6))])
+def test_forms_take_other_numbers_of_channels(getkey, form, n):
+    key, x = getkey(), jax.random.normal(getkey(), (3, *n))
+    merged, dense = map(double, pair(len(n), key, (form, "dense"), channels_in=3, channels_out=2))
     apply = quickly(lambda model, x: model(x))
-    assert apply(merged, x).shape == (2, 16) and relative(apply(merged, x), apply(dense, x)) < 1e-12
+    assert apply(merged, x).shape == (2, *n) and relative(apply(merged, x), apply(dense, x)) < 1e-12
+
+
+def test_hartley_is_refused_where_it_cannot_be(getkey):
+    for dim, sizes, reason in ((1, {}, "two dimensions"), (2, {"clip": 80.0}, "not clipped")):
+        model = SINO(dim, key=getkey(), width=4, depth=3, form="hartley", **sizes)
+        with pytest.raises(UserError, match=reason):
+            model.prepare((8,) * dim)
+
+
+def test_on_an_accelerator_auto_is_hartley_in_two_dimensions_if_bottlenecks_are_small(getkey, monkeypatch):
+    def prepared(**sizes):
+        return eqx.filter_eval_shape(lambda: SINO(2, key=key, width=4, depth=3, **sizes).prepare((16, 16)))
+
+    key = getkey()
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    assert isinstance(prepared(), HartleySINO)
+    assert isinstance(prepared(frequency_bottleneck=16), MergedSINO)
+    assert isinstance(prepared(clip=80.0), MergedSINO)
+    monkeypatch.setenv("SINO_FAST", "0")
+    assert isinstance(prepared(), PreparedSINO)
 
 
 def test_auto_is_merged_and_on_an_accelerator_filters(getkey, monkeypatch):
@@ -98,7 +135,8 @@ def test_auto_is_merged_and_on_an_accelerator_filters(getkey, monkeypatch):
 
 @pytest.mark.parametrize("n", [(64,), (32, 32), (8, 6, 10)], ids=str)
 def test_the_forms_are_equal_in_float32(getkey, n):
-    dense, *others = pair(len(n), getkey(), ("dense", "factorised", "merged", "filters"), width=16, depth=3)
+    forms = ("dense", "factorised", "merged", "filters") + (("hartley",) if len(n) == 2 else ())
+    dense, *others = pair(len(n), getkey(), forms, width=16, depth=3)
     x = jax.random.normal(getkey(), (len(n), *n), jnp.float32)
     apply = quickly(lambda model, x: model(x))
     expected = apply(dense, x)

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
-from jaxtyping import Array, Complex, Float
+from jaxtyping import Array, Complex, Float, Inexact
 
 from sino.core import fast
 
@@ -30,7 +30,7 @@ def cas_matrix(n: int) -> Float[np.ndarray, "n n"]:
     return (np.cos(angle) + np.sin(angle)) / np.sqrt(n)
 
 
-def reflected(h: Float[Array, "... x y"], along: tuple[bool, bool]) -> Float[Array, "... x y"]:
+def reflected(h: Inexact[Array, "... x y"], along: tuple[bool, bool]) -> Inexact[Array, "... x y"]:
     """`h(-kx, ky)`, `h(kx, -ky)` or both: index `i` becomes `-i` modulo the size along the chosen axes."""
     for axis, chosen in zip((-2, -1), along, strict=True):
         if chosen:
@@ -113,7 +113,7 @@ def transform(
     fits = max(n) <= LARGEST_PLANE and min(n) >= 16 and all(m & (m - 1) == 0 for m in n)
     if not (interpret or (fits and fast.kernels(x.dtype))):
         x = x if mask is None else jnp.where(mask > 0, x, 0)
-        y = jnp.matmul(jnp.matmul(sides[0], x), sides[1])
+        y = jnp.einsum("kx,cxy,yl->ckl", sides[0], x, sides[1])
         y = y if bias is None else jax.nn.relu(y + bias[:, None, None])
         return y if onto is None else onto + y
 
@@ -161,7 +161,7 @@ def even_filter(w: Float[Array, "x y"], symbol: Float[np.ndarray, "x k"]) -> Flo
     ny = w.shape[1]
     whole = np.concatenate([symbol, symbol[:, 1 : (ny + 1) // 2][:, ::-1]], axis=1)
     if max(w.shape) <= LARGEST_PLANE:
-        return hartley(jnp.asarray(whole, w.dtype) * hartley(w[None]))[0]
+        return hartley(jnp.asarray(whole, w.dtype)[None] * hartley(w[None]))[0]
 
     def apply(w: Array) -> Array:
         return _hartley_by_fft(jnp.asarray(whole / whole.size, w.dtype) * _hartley_by_fft(w))

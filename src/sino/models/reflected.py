@@ -88,7 +88,7 @@ def _mix_forward(terms, h, fields, matrices):
 
 def _mix_backward(terms, kept, d):
     h, fields, matrices = kept
-    turned = fields * jnp.asarray(TURNED, fields.dtype)[:, None, None]
+    turned = fields * jnp.asarray(TURNED, fields.dtype)[None, :, None, None]
     back = tuple(Term(term.target, term.source, term.active) for term in terms)
     return mix(d, turned, jnp.swapaxes(matrices, 1, 2), back), *mix_gradient(h, d, fields, matrices, terms)
 
@@ -117,7 +117,7 @@ def mix(
         parts = [jnp.zeros((co, *n), h.dtype)] * outputs
         for j, term in enumerate(terms):
             field = h[term.source * ci : (term.source + 1) * ci]
-            filtered = jnp.asarray(sum(fields[j, s] * reflected(field, REFLECTIONS[s]) for s in term.active))
+            filtered = jnp.asarray(sum(fields[j, s, None] * reflected(field, REFLECTIONS[s]) for s in term.active))
             parts[term.target] = parts[term.target] + jnp.tensordot(matrices[j], filtered, axes=1)
         return jnp.concatenate(parts)
 
@@ -177,7 +177,7 @@ def mix_gradient(
             here = d[term.target * co : (term.target + 1) * co]
             back = jnp.tensordot(matrices[j].T, here, axes=1)
             rows = [(back * turned[s]).sum(axis=0) if s in term.active else jnp.zeros(n, h.dtype) for s in range(4)]
-            filtered = jnp.asarray(sum(fields[j, s] * turned[s] for s in term.active))
+            filtered = jnp.asarray(sum(fields[j, s, None] * turned[s] for s in term.active))
             d_fields.append(jnp.stack(rows))
             d_matrices.append(jnp.tensordot(here, filtered, axes=((1, 2), (1, 2))))
         return jnp.stack(d_fields), jnp.stack(d_matrices)

@@ -1,6 +1,7 @@
 """Convection and diffusion of a velocity on the staggered grid, by finite volumes."""
 
 from collections.abc import Callable
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -86,8 +87,12 @@ def by_kernel(v: State, grid: Grid, dt: float, viscosity: float, *, interpret: b
     )(v)
 
 
+@partial(jax.custom_vjp, nondiff_argnums=(1, 2, 3))
+def _by_kernel(v: State, grid: Grid, dt: float, viscosity: float) -> State:
+    return by_kernel(v, grid, dt, viscosity)
+
+
 # The gradient is that of the plain form: it is taken on coarse grids only, where it costs little.
-_by_kernel = jax.custom_vjp(by_kernel, nondiff_argnums=(1, 2, 3))
 _by_kernel.defvjp(
     lambda v, *options: (by_kernel(v, *options), v),
     lambda grid, dt, viscosity, v, d: jax.vjp(lambda v: by_fluxes(v, grid, dt, viscosity), v)[1](d),
