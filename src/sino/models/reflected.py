@@ -82,6 +82,11 @@ class ThinFilter(eqx.Module):
         return (self.fields * four[None]).sum(axis=(1, 2))
 
 
+@partial(jax.custom_vjp, nondiff_argnums=(0,))
+def _mix(terms: tuple[Term, ...], h: Array, fields: Array, matrices: Array) -> Array:
+    return mix(h, fields, matrices, terms)
+
+
 def _mix_forward(terms, h, fields, matrices):
     return mix(h, fields, matrices, terms), (h, fields, matrices)
 
@@ -93,7 +98,6 @@ def _mix_backward(terms, kept, d):
     return mix(d, turned, jnp.swapaxes(matrices, 1, 2), back), *mix_gradient(h, d, fields, matrices, terms)
 
 
-_mix = jax.custom_vjp(lambda terms, *arrays: mix(*arrays, terms), nondiff_argnums=(0,))
 _mix.defvjp(_mix_forward, _mix_backward)
 
 

@@ -54,7 +54,7 @@ def by_kernel(v: State, grid: Grid, dt: float, viscosity: float, *, interpret: b
             return jnp.where(index >= n[axis], index - n[axis], index)
 
         rows, columns = ({shift: moved(axis, shift) for shift in range(-2, 3)} for axis in (0, 1))
-        seen: dict[tuple[int, int, int], Array] = {}
+        seen: dict[tuple[int, ...], Array] = {}
 
         def at(field: int, shift: list[int]) -> Array:
             key = (field, *shift)

@@ -93,6 +93,7 @@ class Recipe:
 
 OURS = Recipe(
     stages=(Stage(20, 150), Stage(60, 450), Stage(150, 200)),
+    optimiser="soap",
     learning_rate=5e-3,
     kernel_rate=4.0,
     warmup=0.05,
