@@ -37,6 +37,7 @@ bench: $(INSTALLED)
 	$(BIN)/python -m bench.solvers
 	$(BIN)/python -m bench.models
 	$(BIN)/python -m bench.training
+	$(BIN)/python -m bench.account
 
 # Rewrites the generated parts of the documentation, from the committed results and the commands, and builds the site.
 docs: $(INSTALLED)

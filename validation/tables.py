@@ -3,11 +3,15 @@
 import json
 from pathlib import Path
 
+from bench import account
+
 from validation import claims, reproduction, schedules
 from validation.record import RESULTS
 
 DOCS = Path(__file__).parent.parent / "docs"
-PAGES = tuple(DOCS / name for name in ("validation.md", "training.md", "reproduction.md", "claims.md"))
+PAGES = tuple(
+    DOCS / name for name in ("validation.md", "training.md", "performance.md", "reproduction.md", "claims.md")
+)
 TRAINING = RESULTS.parent / "training"
 HEAD = "| benchmark | variant | cells | error | 95 % interval | median | trajectories | reference | paper |"
 
@@ -17,6 +21,9 @@ def table(name: str) -> str:
     if name in ("schedules", "search"):
         record = json.loads((TRAINING / f"{name}.json").read_text())
         return schedules.table(record) if name == "schedules" else schedules.search_table(record)
+    if name in ("performance-h200", "performance-goals"):
+        record = account.stored("h200")
+        return account.table(record) if name == "performance-h200" else account.goals(record)
     if name == "claims":
         return claims.table()
     if name.startswith("reproduction-"):
