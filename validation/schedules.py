@@ -20,8 +20,8 @@ PAPER = {"ks": 1.33e-3, "burgers-decaying": 4.37e-3, "burgers-forced": 1.03e-3}
 """The paper's errors of SINO, mean over three seeds."""
 
 
-def collect(runs: Path) -> dict[str, Any]:
-    """All finished runs, and what they share."""
+def collect(runs: Path, stored: list[dict[str, Any]]) -> dict[str, Any]:
+    """All finished runs, in place of the stored ones of the same benchmark and schedule; the others are kept."""
     rows = []
     for file in sorted(runs.glob("*/sino-*/seed-*/results.json")):
         result = json.loads(file.read_text())
@@ -42,6 +42,9 @@ def collect(runs: Path) -> dict[str, Any]:
                 "provenance": result["provenance"],
             }
         )
+    new = {(row["benchmark"], row["schedule"]) for row in rows}
+    rows += [row for row in stored if (row["benchmark"], row["schedule"]) not in new]
+    rows.sort(key=lambda row: (row["benchmark"], row["schedule"], row["seed"]))
     return {"rows": rows, "paper": PAPER}
 
 
@@ -65,7 +68,7 @@ def table(record: dict[str, Any]) -> str:
 
 
 USUAL = {"loss": "log", "out_scale": "defect", "clip": 1.0, "kernel_rate": 1.0, "warmup": 0.0, "zero_mean": True}
-USUAL |= {"initialisation": "live"}
+USUAL |= {"initialisation": "live", "optimiser": "adam", "square_decay": 0.99, "refresh": 5}
 NOISE_UNITS = {"deviation": "s", "error of the solver alone over the longest": "e"}
 NOISE_UNITS |= {"error of the solver alone over the training": "w"}
 """What the search gave its noise as a fraction of: the words with which a unit begins, and its letter."""
@@ -97,6 +100,7 @@ def _spread(errors: np.ndarray) -> str:
 
 if __name__ == "__main__":
     FILE.parent.mkdir(parents=True, exist_ok=True)
-    write_json(FILE, collect(Path(sys.argv[1])))
+    stored = json.loads(FILE.read_text())["rows"] if FILE.is_file() else []
+    write_json(FILE, collect(Path(sys.argv[1]), stored))
     print(table(json.loads(FILE.read_text())))
     print(f"wrote {FILE}")

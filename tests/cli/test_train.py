@@ -109,7 +109,7 @@ def test_fewer_trajectories_are_trained_and_judged_on(trained, tmp_path, quick):
 def test_a_trained_closure_works_on_a_grid_of_another_size(trained):
     u = jnp.sin(2 * jnp.pi * jnp.arange(48, dtype=jnp.float32) / 48)[None]
     apply = jax.jit(lambda closure, u: closure(u))
-    final, best = (apply(load_closure(trained.run(1), name), u) for name in ("final", None))
+    final, best = (apply(load_closure(trained.run(2), name), u) for name in ("final", None))
     for tendency in (final, best):
         assert tendency.shape == (1, 48) and tendency.dtype == jnp.float32
         assert np.isfinite(tendency).all() and np.abs(tendency).max() > 0
