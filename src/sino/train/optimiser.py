@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int
 
-from sino.core import fast
 from sino.train.curriculum import Recipe
 
 MEAN_DECAY = 0.9
@@ -20,9 +19,11 @@ COVARIANCE_DECAY = 0.95
 EPSILON = 1e-8
 """As in Adam."""
 REFRESH = 5
-"""Updates between two turns of the axes: they move slowly, and a QR decomposition is slow on a GPU."""
+"""Updates between two turns of the axes: they move slowly."""
+FIRST_TURNS = 10
+"""Steps of the iteration that find the axes at the first update."""
 FLOOR = 1e-6
-"""Of its trace, added to a covariance before its axes turn. It changes no eigenvector and leaves no matrix singular."""
+"""Of its trace, added to a covariance when its axes turn. It changes no eigenvector and leaves no matrix singular."""
 LARGEST_SIDE = 64
 """A longer side keeps its axes: SINO's heads, `(width^2, n)`, learn better when only their short side is turned."""
 
@@ -68,9 +69,10 @@ def scale_by_soap() -> optax.GradientTransformationExtraArgs:
     bias as in Adam. A side of one entry, or of more than `LARGEST_SIDE`, has `Q = 1`; parameters of less than two axes
     are left to Adam.
 
-    The bases are found at index 0 and then turned by one step of orthogonal iteration, `Q R = P Q`, at every index that
-    `REFRESH` divides. The index is that of the update, not the state's count: seeds under `vmap` share it, so that no
-    decomposition is computed in between. Any state fits any index, since any orthogonal matrix is a basis.
+    The bases are found at index 0, from the axes of the parameters, by some steps of orthogonal iteration, `Q R = P Q`,
+    and then turned by one step at every index that `REFRESH` divides. The index is that of the update, not the state's
+    count: seeds under `vmap` share it, so that no step is computed in between. Any state fits any index, since any
+    orthogonal matrix is a basis.
 
     N. Vyas et al., SOAP: Improving and Stabilizing Shampoo using Adam (2024).
     """
@@ -128,31 +130,29 @@ def _rotate(x: Float[Array, "..."], basis: Sides) -> Float[Array, "..."]:
 
 def _turned(bases: Any, covariances: Any, index: Int[Array, ""]) -> Any:
     """The bases for an update: found when it is the first, turned now and then, else as they are."""
-
-    def find(_: Array, covariance: Float[Array, "k n n"]) -> Array:
-        return jnp.linalg.eigh(covariance)[1][:, :, ::-1]  # falling eigenvalues, the order that the iteration keeps
+    steps = jnp.where(index == 0, FIRST_TURNS, 1)
 
     def turn(basis: Float[Array, "k n n"], covariance: Float[Array, "k n n"]) -> Array:
-        return orthonormal(covariance @ basis + FLOOR * jnp.trace(covariance, axis1=1, axis2=2)[:, None, None] * basis)
+        trace = jnp.trace(covariance, axis1=1, axis2=2)[:, None, None]
+        unit = covariance / jnp.where(trace > 0, trace, 1)
+        return jax.lax.fori_loop(0, steps, lambda _, q: orthonormal(unit @ q + FLOOR * q), basis)
 
-    branches = [lambda: bases, lambda: _by_size(turn, bases, covariances), lambda: _by_size(find, bases, covariances)]
-    return jax.lax.switch(jnp.where(index == 0, 2, (index % REFRESH == 0).astype(jnp.int32)), branches)
+    return jax.lax.cond(index % REFRESH == 0, lambda: _by_size(turn, bases, covariances), lambda: bases)
 
 
 def orthonormal(a: Float[Array, "k n n"]) -> Float[Array, "k n n"]:
-    """The orthogonal factors of matrices of full rank, column by column: `Q` of `A = Q R`.
+    """The orthogonal factors of matrices of full rank: `Q` of `A = Q R`, the diagonal of `R` positive.
 
-    A GPU's library makes each of these in many launches; there all are made together by classical Gram-Schmidt, done
-    twice, which is enough (Giraud et al., Numer. Math. 101 (2005), 87).
+    By classical Gram-Schmidt, all matrices together, each column twice, which is enough (Giraud et al., Numer. Math.
+    101 (2005), 87). A library's decomposition takes a hundred launches per matrix on a GPU, and on a CPU several that wait
+    for the same threads can wait for ever.
     """
-    if not fast.accelerated():
-        return jnp.linalg.qr(a)[0]
 
     def column(j: Array, q: Array) -> Array:
         v = a[:, :, j]
         for _ in range(2):
             v = v - jnp.einsum("kij,kj->ki", q, jnp.einsum("kij,ki->kj", q, v))
-            v = v / jnp.maximum(jnp.linalg.norm(v, axis=1, keepdims=True), jnp.finfo(v.dtype).tiny)
+            v = v / jnp.linalg.norm(v, axis=1, keepdims=True)
         return q.at[:, :, j].set(v)
 
     return jax.lax.fori_loop(0, a.shape[2], column, jnp.zeros_like(a))
