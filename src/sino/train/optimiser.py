@@ -144,8 +144,8 @@ def orthonormal(a: Float[Array, "k n n"]) -> Float[Array, "k n n"]:
     """The orthogonal factors of matrices of full rank: `Q` of `A = Q R`, the diagonal of `R` positive.
 
     By classical Gram-Schmidt, all matrices together, each column twice, which is enough (Giraud et al., Numer. Math.
-    101 (2005), 87). A library's decomposition takes a hundred launches per matrix on a GPU, and on a CPU several that wait
-    for the same threads can wait for ever.
+    101 (2005), 87). A library's decomposition takes a hundred launches per matrix on a GPU, and on a CPU several that
+    wait for the same threads can wait for ever.
     """
 
     def column(j: Array, q: Array) -> Array:
