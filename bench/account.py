@@ -23,11 +23,24 @@ from sino.core.provenance import git_commit, provenance
 from sino.coupling.closure import Closure, Statistics
 from sino.models import build_model
 from sino.train.loss import gather, rollout_errors, summed_loss
+from sino.train.optimiser import REFRESH, scale_by_soap
 
 RESULTS = Path(__file__).parent.parent / "results" / "performance"
 FRAMES = 40
 LARGEST = 12
 """Kernels of a row that are kept by name."""
+MODELS = ("sino", "sino-spe", "sino-spa", "unet")
+FINE = "fine solver, 512² x 64, per step"
+
+
+def update_of(name: str, model: str, seeds: int = 1) -> str:
+    """The name of a row."""
+    return f"update of {model} on {name}, batch {BATCH}{f', {seeds} seeds' if seeds > 1 else ''}, per step"
+
+
+def inference_of(batch: int) -> str:
+    """The name of a row."""
+    return f"inference, batch {batch}, per frame"
 
 
 def account(work: str, state: str, function: Callable, *arguments: Any, per: int = 1, calls: int = 3) -> dict[str, Any]:
@@ -72,62 +85,78 @@ def _kernels(folder: Path) -> dict[str, tuple[int, float]]:
 
 
 def main() -> None:
-    """The fine solver, an update in two dimensions in several forms, and inference."""
+    """The fine solver, updates and inference in two dimensions, an optimiser's own cost, and updates in one."""
     start_jax()
     device = jax.devices()[0]
     if device.platform != "gpu":
         print("the account of kernels needs a GPU")
         return
-    b = benchmark("ns-decaying")
-    n = b.sizes.coarse
-    solver, data = b.solver(n), reference(b, FRAMES)
-    one = jnp.ones((), jnp.float32)
-    stats = Statistics(jnp.zeros(2, jnp.float32), one, one)
-    rows_of_data = jnp.arange(BATCH, dtype=jnp.int32)
-    segments = gather(data, rows_of_data, 0 * rows_of_data, FRAMES)
-
-    def network(form: str, seed: int = 1):
-        return build_model("sino", dim=2, key=jax.random.PRNGKey(seed), form=form)
-
-    def loss(model):
-        errors = rollout_errors(solver, Closure(model, stats), data, segments)
-        return summed_loss(errors, jnp.ones(BATCH, errors.dtype), FRAMES, "mse")
-
-    def frames(model, states):
-        tau = Closure(model, stats).prepare(solver.grid.n)
-        step = jax.vmap(lambda u: solver.step(u, lambda *_: tau(u), 0.0))
-        return jax.lax.fori_loop(0, FRAMES, lambda _, u: step(u), states)
-
-    fine = b.solver(b.sizes.fine)
-    fields = jax.random.normal(jax.random.PRNGKey(0), (64, 2, *fine.grid.n), jnp.float32)
-    steps = jax.vmap(lambda u: fine.step(u, None, 0.0))
-    state = "now"
-    rows = [
-        account(
-            "fine solver, 512² x 64, per step",
-            state,
-            lambda u: jax.lax.fori_loop(0, 8, lambda _, u: steps(u), u),
-            fields,
-            per=8,
-        )
-    ]
-    for form in ("hartley", "filters"):
-        rows.append(
-            account(f"2D update, 64², batch 8, per step: {form}", state, jax.grad(loss), network(form), per=FRAMES)
-        )
-        for batch in (8, 64):
-            states = jnp.concatenate([segments.targets[0]] * (batch // BATCH))
-            rows.append(
-                account(
-                    f"inference, batch {batch}, per frame: {form}", state, frames, network(form), states, per=FRAMES
-                )
-            )
-    three = jax.tree.map(lambda *leaves: jnp.stack(leaves), *[network("auto", seed) for seed in (1, 2, 3)])
-    rows.append(account("2D update, three seeds, per step", state, jax.vmap(jax.grad(loss)), three, per=FRAMES))
+    rows = [_fine_solver(), *_updates("ns-decaying", MODELS), *_inference(), *_optimiser(), *_updates("ks", ("sino",), 20)]
     name = device.device_kind.lower().replace("nvidia ", "").replace(" ", "-")
     path = RESULTS / f"{name}-now.json"
     write_json(path, {"format_version": 1, "provenance": provenance() | {"git_commit": git_commit()}, "rows": rows})
     print(f"wrote {path}")
+
+
+def _fine_solver() -> dict[str, Any]:
+    b = benchmark("ns-decaying")
+    fine = b.solver(b.sizes.fine)
+    fields = jax.random.normal(jax.random.PRNGKey(0), (64, 2, *fine.grid.n), jnp.float32)
+    steps = jax.vmap(lambda u: fine.step(u, None, 0.0))
+    return account(FINE, "now", lambda u: jax.lax.fori_loop(0, 8, lambda _, u: steps(u), u), fields, per=8)
+
+
+def _updates(name: str, models: tuple[str, ...], many: int = 3) -> list[dict[str, Any]]:
+    """Loss and gradient of a rollout: each network alone, then several seeds of the first together."""
+    b = benchmark(name)
+    solver, data = b.solver(b.sizes.coarse), reference(b, FRAMES)
+    rows_of_data = jnp.arange(BATCH, dtype=jnp.int32)
+    segments = gather(data, rows_of_data, 0 * rows_of_data, FRAMES)
+
+    def loss(model):
+        errors = rollout_errors(solver, Closure(model, _unit(len(b.offsets))), data, segments)
+        return summed_loss(errors, jnp.ones(BATCH, errors.dtype), FRAMES, "mse")
+
+    def network(model: str, seed: int):
+        return build_model(model, dim=b.dim, key=jax.random.PRNGKey(seed))
+
+    rows = [account(update_of(name, m), "now", jax.grad(loss), network(m, 1), per=FRAMES) for m in models]
+    stack = jax.tree.map(lambda *leaves: jnp.stack(leaves), *[network(models[0], seed) for seed in range(many)])
+    return [*rows, account(update_of(name, models[0], many), "now", jax.vmap(jax.grad(loss)), stack, per=FRAMES)]
+
+
+def _inference() -> list[dict[str, Any]]:
+    """Frames of the coarse solver with SINO."""
+    b = benchmark("ns-decaying")
+    solver = b.solver(b.sizes.coarse)
+    model = build_model("sino", dim=2, key=jax.random.PRNGKey(1))
+
+    def frames(model, states):
+        tau = Closure(model, _unit(2)).prepare(solver.grid.n)
+        step = jax.vmap(lambda u: solver.step(u, lambda *_: tau(u), 0.0))
+        return jax.lax.fori_loop(0, FRAMES, lambda _, u: step(u), states)
+
+    state = reference(b, 1).frames[:, 0]
+    batches = {batch: jnp.concatenate([state] * (batch // BATCH)) for batch in (8, 64)}
+    return [account(inference_of(n), "now", frames, model, states, per=FRAMES) for n, states in batches.items()]
+
+
+def _optimiser() -> list[dict[str, Any]]:
+    """SOAP on SINO in two dimensions: most updates, and those that turn its axes."""
+    model = build_model("sino", dim=2, key=jax.random.PRNGKey(1))
+    soap = scale_by_soap()
+    state = soap.init(model)
+
+    def direction(gradient, state, index):
+        return soap.update(gradient, state, index=index)
+
+    turns = {"no axes turned": 1, "axes turned": REFRESH}
+    return [account(f"SOAP, {k}", "now", direction, model, state, jnp.asarray(i)) for k, i in turns.items()]
+
+
+def _unit(channels: int) -> Statistics:
+    one = jnp.ones((), jnp.float32)
+    return Statistics(jnp.zeros(channels, jnp.float32), one, one)
 
 
 def table(record: dict[str, Any]) -> str:
@@ -142,26 +171,18 @@ def table(record: dict[str, Any]) -> str:
 
 def goals(record: dict[str, Any]) -> str:
     """What was aimed at, and what a stored account says of it."""
-    wall = {(row["work"], row["state"]): f"{1e-3 * row['wall_us']:.2f}" for row in record["rows"]}
-    fine = wall["fine solver, 512² x 64, per step", "hartley"]
-    eight, many = (wall[f"inference, batch {batch}, per frame", "hartley"] for batch in (8, 64))
-    before = wall["2D update, 64², batch 8, per step", "before"]
-    trained = f"{1e-3 * record['training']['wall_us']:.2f}"
+    wall = {row["work"]: 1e-3 * row["wall_us"] for row in record["rows"]}
     rows = (
-        ("fine solver, 512² x 64, per step", "1.36 ms", "0.6 ms", f"{fine} ms"),
-        (
-            "2D SINO in a rollout, batch 8, forward and backward, per step",
-            "2.3 ms",
-            "0.6 ms",
-            f"{before} ms (`filters`, Adam); {trained} ms (`hartley`, SOAP, in `sino train`)",
-        ),
-        ("inference, batch 8 / 64, per frame", "0.57 / 3.5 ms", "0.15 / 0.9 ms", f"{eight} / {many} ms"),
+        (FINE, "1.36", "0.6", [FINE]),
+        (update_of("ns-decaying", "sino"), "2.3", "0.6", [update_of("ns-decaying", "sino")]),
+        ("the same, 3 seeds", "4.8", "1.2", [update_of("ns-decaying", "sino", 3)]),
+        ("inference, batch 8 / 64, per frame", "0.57 / 3.5", "0.15 / 0.9", [inference_of(8), inference_of(64)]),
+        (update_of("ks", "sino"), "", "0.2", [update_of("ks", "sino")]),
+        ("the same, 20 seeds", "", "", [update_of("ks", "sino", 20)]),
     )
-    lines = [
-        "| work | prototype | goal | measured |",
-        "|---|--:|--:|--:|",
-        *("| " + " | ".join(r) + " |" for r in rows),
-    ]
+    lines = ["| work | prototype, ms | goal, ms | measured, ms |", "|---|--:|--:|--:|"]
+    for work, prototype, goal, names in rows:
+        lines.append(f"| {work} | {prototype} | {goal} | {' / '.join(f'{wall[name]:.2f}' for name in names)} |")
     return "\n".join([*lines, "", _source(record)])
 
 
