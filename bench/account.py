@@ -91,7 +91,13 @@ def main() -> None:
     if device.platform != "gpu":
         print("the account of kernels needs a GPU")
         return
-    rows = [_fine_solver(), *_updates("ns-decaying", MODELS), *_inference(), *_optimiser(), *_updates("ks", ("sino",), 20)]
+    rows = [
+        _fine_solver(),
+        *_updates("ns-decaying", MODELS),
+        *_inference(),
+        *_optimiser(),
+        *_updates("ks", ("sino",), 20),
+    ]
     name = device.device_kind.lower().replace("nvidia ", "").replace(" ", "-")
     path = RESULTS / f"{name}-now.json"
     write_json(path, {"format_version": 1, "provenance": provenance() | {"git_commit": git_commit()}, "rows": rows})

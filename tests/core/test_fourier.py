@@ -3,7 +3,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from sino.core import fourier
+from sino.core import fast, fourier
 from sino.core.fourier import derivative_symbol, irfft, laplacian_symbol, rfft, two_thirds_mask
 from sino.core.grid import Grid
 
@@ -237,3 +237,28 @@ def test_square_keeps_single_precision():
     for dealias in ("padded", "two-thirds", "none"):
         assert square(u_hat, box((16,)), dealias).dtype == jnp.complex64
     assert derivative(noise((16,)).astype(jnp.float32), box((16,))).dtype == jnp.float32
+
+
+@pytest.mark.parametrize("n", [1, 2, 16, 17, 256, 258])
+def test_transforms_are_the_same_on_an_accelerator(getkey, monkeypatch, n):
+    """By a matrix product on small grids: values and gradients."""
+    u, weight = (jax.random.normal(getkey(), (3, n)) for _ in range(2))
+    u_hat = jnp.fft.rfft(u) + 1j  # an imaginary part where none belongs is ignored
+
+    def both(u, u_hat):
+        spectrum = rfft(u)
+        return jnp.sum(weight * irfft(u_hat * spectrum, (n,))), spectrum
+
+    def results():
+        gradient = jax.jit(jax.value_and_grad(both, argnums=(0, 1), has_aux=True))
+        return jax.tree.leaves(gradient(u, u_hat))
+
+    def by_library():
+        return "fft[" in str(jax.make_jaxpr(lambda u: rfft(u))(u))  # a function of its own: it is traced anew
+
+    assert by_library()
+    plain = results()
+    monkeypatch.setattr(fast, "accelerated", lambda: True)
+    assert by_library() == (n > fourier.LONGEST_PRODUCT)
+    for mine, other in zip(results(), plain, strict=True):
+        np.testing.assert_allclose(mine, other, atol=1e-11 * n)

@@ -9,21 +9,51 @@ from typing import Literal
 
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jaxtyping import Array, Complex, Float
 
+from sino.core import fast
 from sino.core.grid import Grid
 
 Dealias = Literal["two-thirds", "padded", "none"]
 
 
+LONGEST_PRODUCT = 256
+"""Points of a grid in one dimension up to which an accelerator transforms by a matrix product. A library's transform
+is a launch, or several, that cannot be recorded together with its neighbours; on grids this small that costs most."""
+
+
 def rfft(u: Float[Array, "c *n"]) -> Complex[Array, "c *k"]:
     """Transform every channel over all grid axes."""
+    if u.ndim == 2 and _by_product(u.shape[1]):
+        real, imaginary = jnp.split(_product(u, np.concatenate(_waves(u.shape[1]), axis=1)), 2, axis=1)
+        return lax.complex(real, imaginary)
     return jnp.fft.rfftn(u, axes=tuple(range(1, u.ndim)))
 
 
 def irfft(u_hat: Complex[Array, "c *k"], n: tuple[int, ...]) -> Float[Array, "c *n"]:
     """Invert `rfft` onto a grid of `n` points."""
+    if len(n) == 1 and _by_product(n[0]):
+        waves = _waves(n[0])
+        twice = np.where(2 * np.arange(waves[0].shape[1]) % n[0] == 0, 1, 2) / n[0]  # for what is not stored
+        parts = jnp.concatenate([u_hat.real, u_hat.imag], axis=1)
+        return _product(parts, np.concatenate([twice * wave for wave in waves], axis=1).T)
     return jnp.fft.irfftn(u_hat, s=n, axes=tuple(range(1, u_hat.ndim)))
+
+
+def _by_product(n: int) -> bool:
+    return n <= LONGEST_PRODUCT and fast.accelerated()
+
+
+def _waves(n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Real and imaginary part of `exp(-2 pi i x k / n)`, `(n, n//2 + 1)` each."""
+    turns = np.outer(np.arange(n), np.arange(n // 2 + 1)) % n  # exact: the angles stay small
+    waves = np.exp(-2j * np.pi * turns / n)
+    return waves.real, waves.imag
+
+
+def _product(u: Float[Array, "c m"], matrix: Float[np.ndarray, "m k"]) -> Float[Array, "c k"]:
+    return jnp.dot(u, jnp.asarray(matrix, u.dtype), precision=lax.Precision.HIGHEST)
 
 
 def derivative_symbol(grid: Grid, axis: int, order: int = 1) -> np.ndarray:

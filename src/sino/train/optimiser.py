@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jaxtyping import Array, Float, Int
 
@@ -36,18 +37,18 @@ class Sides(NamedTuple):
 
 
 class SoapState(NamedTuple):
-    """What SOAP remembers. All but the count are trees like the parameters."""
+    """What SOAP remembers. Parameters of one shape are in one stack: on a GPU each operation costs its launch."""
 
     count: Array
     """Updates that it has seen. A seed that went back has seen fewer than were made."""
-    mean: Any
+    mean: tuple[Array, ...]
     """Of gradients, along the axes of the parameters."""
-    square: Any
+    square: tuple[Array, ...]
     """Mean of squared gradients, along the axes of the bases."""
-    covariances: Any
-    """`Sides` of each parameter: running means of `G G^T (m, m)` and `G^T G (n, n)`."""
-    bases: Any
-    """`Sides` of each parameter: orthogonal matrices, nearly the eigenvectors of the covariances as columns."""
+    covariances: tuple[Sides, ...]
+    """Of each stack: running means of `G G^T (k, m, m)` and `G^T G (k, n, n)`."""
+    bases: tuple[Sides, ...]
+    """Of each stack: orthogonal matrices, nearly the eigenvectors of the covariances as columns."""
 
 
 def optimiser(recipe: Recipe) -> optax.GradientTransformationExtraArgs:
@@ -78,26 +79,46 @@ def scale_by_soap() -> optax.GradientTransformationExtraArgs:
     """
 
     def init(params: Any) -> SoapState:
-        zeros = jax.tree.map(jnp.zeros_like, params)
-        covariances = jax.tree.map(_no_covariance, params)
-        bases = jax.tree.map(lambda square: jnp.eye(len(square), dtype=square.dtype), covariances)
+        zeros = jax.tree.map(jnp.zeros_like, _stacked(params))
+        covariances = tuple(map(jax.vmap(_no_covariance), zeros))
+        bases = jax.tree.map(lambda c: jnp.broadcast_to(jnp.eye(c.shape[-1], dtype=c.dtype), c.shape), covariances)
         return SoapState(jnp.zeros((), jnp.int32), zeros, zeros, covariances, bases)
 
     def update(gradient: Any, state: SoapState, params: Any = None, *, index: Int[Array, ""], **_: Any):
-        count = state.count + 1
-        covariances = jax.tree.map(_follow, gradient, state.covariances)
+        count, g = state.count + 1, _stacked(gradient)
+        covariances = tuple(map(jax.vmap(_follow), g, state.covariances))
         bases = _turned(state.bases, covariances, index)
-        mean = optax.tree.update_moment(gradient, state.mean, MEAN_DECAY, 1)
-        square = optax.tree.update_moment(jax.tree.map(_rotate, gradient, bases), state.square, SQUARE_DECAY, 2)
+        mean = optax.tree.update_moment(g, state.mean, MEAN_DECAY, 1)
+        square = optax.tree.update_moment(tuple(map(jax.vmap(_rotate), g, bases)), state.square, SQUARE_DECAY, 2)
 
         def direction(m: Array, v: Array, basis: Sides) -> Array:
             return _rotate(_rotate(m, basis) / (jnp.sqrt(v) + EPSILON), jax.tree.map(jnp.transpose, basis))
 
         corrected = (optax.tree.bias_correction(m, d, count) for m, d in ((mean, MEAN_DECAY), (square, SQUARE_DECAY)))
-        directions = jax.tree.map(direction, *corrected, bases)
-        return directions, SoapState(count, mean, square, covariances, bases)
+        directions = tuple(map(jax.vmap(direction), *corrected, bases))
+        return _unstacked(directions, gradient), SoapState(count, mean, square, covariances, bases)
 
     return optax.GradientTransformationExtraArgs(init, update)  # pyright: ignore[reportArgumentType]
+
+
+def _groups(arrays: list[Array]) -> list[list[int]]:
+    """Which of them have the same shape and type."""
+    kinds = [(a.shape, a.dtype) for a in arrays]
+    return [[at for at, other in enumerate(kinds) if other == kind] for kind in dict.fromkeys(kinds)]
+
+
+def _stacked(tree: Any) -> tuple[Array, ...]:
+    """The leaves, those of one shape as one array `(k, ...)`."""
+    leaves = jax.tree.leaves(tree)
+    return tuple(jnp.stack([leaves[at] for at in group]) for group in _groups(leaves))
+
+
+def _unstacked(stacks: tuple[Array, ...], like: Any) -> Any:
+    """Undo `_stacked` for a tree like this one."""
+    leaves, structure = jax.tree.flatten(like)
+    places = [at for group in _groups(leaves) for at in group]
+    found = dict(zip(places, (one for stack in stacks for one in stack), strict=True))
+    return jax.tree.unflatten(structure, [found[at] for at in range(len(leaves))])
 
 
 def _matrix(x: Float[Array, "..."]) -> Float[Array, "..."]:
@@ -159,11 +180,13 @@ def orthonormal(a: Float[Array, "k n n"]) -> Float[Array, "k n n"]:
 
 
 def _by_size(function: Callable[..., Array], *trees: Any) -> Any:
-    """Apply a function of square matrices to those of equal size in one stack: on a GPU each call costs its launch."""
+    """Apply a function of stacks `(k, n, n)` to all of one size together."""
     rows = list(zip(*map(jax.tree.leaves, trees), strict=True))
     results: dict[int, Array] = {}
-    for kind in dict.fromkeys((row[0].shape, row[0].dtype) for row in rows):
-        members = [at for at, row in enumerate(rows) if (row[0].shape, row[0].dtype) == kind]
-        stacks = (jnp.stack(matrices) for matrices in zip(*(rows[at] for at in members), strict=True))
-        results |= zip(members, function(*stacks), strict=True)
+    kinds = [(row[0].shape[-1], row[0].dtype) for row in rows]
+    for kind in dict.fromkeys(kinds):
+        members = [at for at, other in enumerate(kinds) if other == kind]
+        joined = (jnp.concatenate(stacks) for stacks in zip(*(rows[at] for at in members), strict=True))
+        ends = np.cumsum([len(rows[at][0]) for at in members])[:-1]
+        results |= zip(members, jnp.split(function(*joined), ends), strict=True)
     return jax.tree.unflatten(jax.tree.structure(trees[0]), [results[at] for at in range(len(rows))])
