@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from sino.core.hartley import hartley, reflected_filter
-from sino.models.reflected import ACTIVE, ReflectedMix, Term, ThinFilter, mix, mix_gradient
+from sino.models.reflected import ACTIVE, ReflectedMix, Term, ThinFilter, bundles, mix, mix_gradient
 
 N, CHANNELS, BATCH = (16, 32), 16, 2
 TERMS = tuple(
     Term(0, group, ACTIVE[kind])
-    for group, kind in ((0, "real"), (0, "imaginary"), (0, "complex"), (1, "complex"), (1, "real"))
+    for group, kind in ((0, "real"), (0, "imaginary"), *[(0, "complex")] * 5, (1, "complex"), *[(1, "real")] * 3)
 )
 BACK = tuple(Term(term.target, term.source, term.active) for term in TERMS)
 
@@ -37,6 +37,20 @@ def test_the_kernels_equal_the_plain_form(arrays):
 
     for kernel, plain in zip(apply(True), apply(False), strict=True):
         np.testing.assert_allclose(kernel, plain, atol=1e-11)
+
+
+def test_equal_terms_in_a_row_are_bundled():
+    assert [(bundle.first, bundle.count) for bundle in bundles(TERMS)] == [
+        (0, 1),
+        (1, 1),
+        (2, 4),
+        (6, 1),
+        (7, 1),
+        (8, 3),
+    ]
+    for bundle in bundles(TERMS):
+        for term in TERMS[bundle.first : bundle.first + bundle.count]:
+            assert term == Term(0, bundle.target, bundle.active)
 
 
 def test_the_gradient_is_that_of_the_plain_form(getkey, arrays):

@@ -24,3 +24,7 @@ def accelerated() -> bool:
 def kernels(dtype: np.dtype | type) -> bool:
     """Whether arrays of this type go through kernels written in Pallas: in single precision, on a GPU."""
     return allowed() and jax.default_backend() in ("gpu", "cuda") and dtype == jnp.float32
+
+
+PRODUCTS = jax.lax.DotAlgorithmPreset.TF32_TF32_F32_X3
+"""Precision of products on the matrix units of a GPU: in three parts, with the rounding of float32."""

@@ -117,8 +117,7 @@ def transform(
         y = y if bias is None else jax.nn.relu(y + bias[:, None, None])
         return y if onto is None else onto + y
 
-    # On the matrix units, in three parts: the rounding of float32. (A CPU has only the real one.)
-    precision = jax.lax.Precision.HIGHEST if interpret else jax.lax.DotAlgorithmPreset.TF32_TF32_F32_X3
+    precision = jax.lax.Precision.HIGHEST if interpret else fast.PRODUCTS  # a CPU has no such units
 
     def kernel(x_ref, left_ref, right_ref, *refs):
         extras, out_ref = iter(refs[:-1]), refs[-1]

@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from sino.core import fast
 from sino.core.fourier import irfft, rfft
 from sino.core.hartley import activated, added, hartley
 from sino.models.generated import DenseFilter, DenseKernel, Factorised
@@ -90,7 +91,7 @@ class HartleySINO(eqx.Module):
     def __call__(self, x: Float[Array, "ci *n"]) -> Float[Array, "co *n"]:
         """Apply to a field."""
         spectrum = hartley(x)
-        h = jnp.tensordot(self.lift, spectrum, axes=1)
+        h = _mixed(self.lift, spectrum)
         for position, block in enumerate(self.blocks):
             h = block(h, h if position else spectrum)  # the first block takes what the lift takes
         return hartley(self.last(h)) + self.bias.reshape(-1, *[1] * (x.ndim - 1))
@@ -106,4 +107,9 @@ class HartleyBlock(eqx.Module):
     def __call__(self, h: Float[Array, "c *n"], source: Float[Array, "ci *n"]) -> Float[Array, "c *n"]:
         """Spectra of the features, and of what the branches take."""
         y = activated(self.mix(source), self.bias)
-        return added(h, jnp.tensordot(self.fuse, y, axes=1) if self.fuse.ndim else self.fuse * y)
+        return added(h, _mixed(self.fuse, y) if self.fuse.ndim else self.fuse * y)
+
+
+def _mixed(matrix: Float[Array, "co ci"], x: Float[Array, "ci *n"]) -> Float[Array, "co *n"]:
+    """The same mix of channels everywhere; on a GPU by its matrix units."""
+    return jnp.tensordot(matrix, x, axes=1, precision=fast.PRODUCTS if fast.kernels(x.dtype) else None)

@@ -16,10 +16,13 @@ from sino.models.generated import Factorised
 
 TILE = 64
 """Wavenumbers that one program of the mix takes."""
-GRADIENT_TILE, GRADIENT_PROGRAMS = 32, 8
-"""The same for the gradient of the weights, and among how many programs the wavenumbers of a sample are shared out."""
 PRECISION = jax.lax.Precision.HIGHEST
-"""The products are too small for the matrix units to pay: plain float32, as fast and exact."""
+"""Its products are too small for the matrix units to pay: plain float32, as fast and exact."""
+GRADIENT_TILE, GRADIENT_PROGRAMS = 16, 16
+"""Wavenumbers that one program of its gradient takes at a time, and among how many programs those of a sample are
+shared out."""
+WIDE = 4
+"""Terms that the gradient treats as one, so that its products are large enough for the matrix units."""
 
 ACTIVE = {"real": (0, 3), "imaginary": (1, 2), "complex": (0, 1, 2, 3)}
 """Of which reflections a filter has fields that are not zero."""
@@ -31,6 +34,27 @@ class Term(NamedTuple):
     source: int
     target: int
     active: tuple[int, ...]
+
+
+class Bundle(NamedTuple):
+    """Up to `WIDE` terms in a row that differ in nothing: the first, how many, and what they have in common."""
+
+    first: int
+    count: int
+    target: int
+    active: tuple[int, ...]
+
+
+def bundles(terms: tuple[Term, ...]) -> list[Bundle]:
+    """All terms, in order."""
+    found: list[Bundle] = []
+    for j, term in enumerate(terms):
+        last = found[-1] if found else None
+        if last is not None and last[1:] == (last.count, term.target, term.active) and last.count < WIDE:
+            found[-1] = last._replace(count=last.count + 1)
+        else:
+            found.append(Bundle(j, 1, term.target, term.active))
+    return found
 
 
 class ReflectedMix(eqx.Module):
@@ -188,37 +212,45 @@ def mix_gradient(
 
     tile = GRADIENT_TILE
     tiles = points // tile // GRADIENT_PROGRAMS
+    parts = bundles(terms)
+    precision = jax.lax.Precision.HIGHEST if interpret else fast.PRODUCTS
 
     def kernel(h_ref, d_ref, fields_ref, matrices_ref, d_fields_ref, d_matrices_ref):
-        """One term, on a part of the wavenumbers."""
+        """The terms of one bundle, on a part of the wavenumbers."""
         part = pl.program_id(0)
 
-        def one_term(j: int, term: Term) -> None:
-            matrix = matrices_ref[j]
+        def one_bundle(bundle: Bundle) -> None:
+            rows = jax.lax.broadcasted_iota(jnp.int32, (WIDE, tile), 0)
+            entry = jax.lax.broadcasted_iota(jnp.int32, (WIDE * ci, co), 0)  # term and input; the other axis: output
+            place = bundle.first + entry // ci, jax.lax.broadcasted_iota(jnp.int32, (WIDE * ci, co), 1), entry % ci
+            real = entry // ci < bundle.count
+            transposed = triton.load(matrices_ref.at[*place], mask=real, other=0.0)
 
             def one_tile(t, total):
                 at = (part * tiles + t) * tile + jax.lax.broadcasted_iota(jnp.int32, (1, tile), 1)
-                place = _channels(term.target * co, co, tile), jnp.broadcast_to(at, (co, tile))
-                here = triton.load(d_ref.at[*place])
-                back = jax.lax.dot_general(matrix, here, (((0,), (0,)), ((), ())), precision=PRECISION)
+                here = _load_reflection(d_ref, bundle.target * co, co, at, 0, n)
+                back = jax.lax.dot(transposed, here, precision=precision).reshape(WIDE, ci, tile)
                 filtered = 0
                 for s in range(4):
-                    row = jnp.zeros((1, tile), h.dtype)
-                    if s in term.active:
-                        reflection = _load_reflection(h_ref, 0, ci, at, s, n)
-                        row = jnp.sum(back * reflection, axis=0, keepdims=True)
-                        filtered += _row(fields_ref, j, s, at) * reflection
-                    triton.store(_row_at(d_fields_ref, j, s, at), row)
-                return total + jax.lax.dot_general(here, filtered, (((1,), (1,)), ((), ())), precision=PRECISION)
+                    row = jnp.zeros((WIDE, tile), h.dtype)
+                    at_rows = bundle.first + rows, jnp.full(rows.shape, s, jnp.int32), jnp.broadcast_to(at, rows.shape)
+                    if s in bundle.active:
+                        reflection = _load_reflection(h_ref, 0, ci, at, s, n)[None]
+                        row = jnp.sum(back * reflection, axis=1)
+                        field = triton.load(fields_ref.at[*at_rows], mask=rows < bundle.count, other=0.0)
+                        filtered += field[:, None, :] * reflection
+                    triton.store(d_fields_ref.at[*at_rows], row, mask=rows < bundle.count)
+                return total + jax.lax.dot(filtered.reshape(WIDE * ci, tile), here.T, precision=precision)
 
-            d_matrices_ref[part, j] = jax.lax.fori_loop(0, tiles, one_tile, jnp.zeros((co, ci), h.dtype))
+            total = jax.lax.fori_loop(0, tiles, one_tile, jnp.zeros((WIDE * ci, co), h.dtype))
+            triton.store(d_matrices_ref.at[jnp.full(entry.shape, part, jnp.int32), *place], total, mask=real)
 
-        for j, term in enumerate(terms):
-            pl.when(pl.program_id(1) == j)(partial(one_term, j, term))
+        for index, bundle in enumerate(parts):
+            pl.when(pl.program_id(1) == index)(partial(one_bundle, bundle))
 
     d_fields, d_matrices = pl.pallas_call(
         kernel,
-        grid=(GRADIENT_PROGRAMS, len(terms)),
+        grid=(GRADIENT_PROGRAMS, len(parts)),
         out_shape=[
             jax.ShapeDtypeStruct((len(terms), 4, points), h.dtype),
             jax.ShapeDtypeStruct((GRADIENT_PROGRAMS, *matrices.shape), h.dtype),
