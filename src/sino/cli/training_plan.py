@@ -189,7 +189,7 @@ def _reference(plan: TrainingPlan, data: Trajectories) -> Reference:
 def _recipe(options: Train, b: Benchmark) -> Recipe:
     """The schedule's recipe, with what the user set."""
     s = b.sizes
-    recipe = recipe_for(options.schedule, s.train_frames, options.trajectories or len(s.train), b.weight_decay)
+    recipe = recipe_for(options.schedule, s.train_frames, options.trajectories or len(s.train), b.weight_decay, b.dim)
     names = {field.name for field in fields(Recipe)} - {"stages"}
     given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
     stages = recipe.stages if options.stages is None else tuple(Stage(*stage) for stage in options.stages)

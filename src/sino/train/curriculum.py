@@ -105,7 +105,9 @@ OURS = Recipe(
     out_scale="defect",
     zero_mean=True,
 )
-"""Found by measurement on three flows: see docs/training.md."""
+"""Found by measurement on three flows in one dimension: see docs/training.md."""
+STAGES_2D = (Stage(20, 100), Stage(40, 300))
+"""Ours in two and three dimensions, where a step is dear: longer rollouts cost more than they brought."""
 
 
 def paper_stages(longest: int, epochs: int = 300) -> tuple[Stage, ...]:
@@ -114,7 +116,9 @@ def paper_stages(longest: int, epochs: int = 300) -> tuple[Stage, ...]:
     return tuple(Stage(length, lengths.count(length)) for length in sorted(set(lengths)))
 
 
-def recipe_for(schedule: Schedule, train_frames: int, trajectories: int, weight_decay: float = 0.0) -> Recipe:
+def recipe_for(
+    schedule: Schedule, train_frames: int, trajectories: int, weight_decay: float = 0.0, dim: int = 1
+) -> Recipe:
     """The recipe of a schedule for a training window of `train_frames` frames of so many trajectories.
 
     `weight_decay` is the benchmark's, for the paper's schedule. Ours takes several windows of each trajectory per
@@ -122,7 +126,8 @@ def recipe_for(schedule: Schedule, train_frames: int, trajectories: int, weight_
     """
     if schedule == "paper":
         return Recipe(paper_stages(train_frames), weight_decay=weight_decay)
-    stages = tuple(Stage(min(k, train_frames), epochs) for k, epochs in OURS.stages)
+    ours = OURS.stages if dim == 1 else STAGES_2D
+    stages = tuple(Stage(min(k, train_frames), epochs) for k, epochs in ours)
     return replace(OURS, stages=stages, passes=max(1, round(64 / trajectories)))
 
 
