@@ -33,7 +33,7 @@ from sino.train.run import FORMAT_VERSION, WEIGHTS, Run, load_closure, plain
 
 KEPT = ("benchmark", "preset", "coarse", "scheme", "model", "sizes", "seed", "schedule", "precision")
 LARGEST = 300_000
-"""Bytes of a folder."""
+"""Bytes of the weights of a benchmark."""
 LIMITS = (
     "For this flow, scheme, grid and time step; `sino evaluate` measures what it is worth elsewhere.",
     "Periodic box, uniform grid. Not for decisions that matter without validation of your own.",
@@ -92,7 +92,7 @@ def export(run: Run, candidates: int, data: Path, weights: Path) -> Path:
     save_spot(new / "spot.safetensors", spot)
     write_json(new / "card.json", plain(card))
     write_atomically(new / "card.md", lambda path: path.write_text(describe(card)))
-    size = sum(file.stat().st_size for file in new.iterdir())
+    size = (new / "arrays.safetensors").stat().st_size
     if size > LARGEST:
         shutil.rmtree(new)
         raise UserError(f"{run.path} is too large to be part of the package: {size:,} bytes, above {LARGEST:,}")
