@@ -38,6 +38,7 @@ bench: $(INSTALLED)
 	$(BIN)/python -m bench.models
 	$(BIN)/python -m bench.training
 	$(BIN)/python -m bench.account
+	$(BIN)/python -m bench.ratios
 
 # Rewrites the generated parts of the documentation, from the committed results and the commands, and builds the site.
 docs: $(INSTALLED)

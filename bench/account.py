@@ -120,7 +120,7 @@ def _updates(name: str, models: tuple[str, ...], many: int = 3) -> list[dict[str
     segments = gather(data, rows_of_data, 0 * rows_of_data, FRAMES)
 
     def loss(model):
-        errors = rollout_errors(solver, Closure(model, _unit(len(b.offsets))), data, segments)
+        errors = rollout_errors(solver, Closure(model, unit_statistics(len(b.offsets))), data, segments)
         return summed_loss(errors, jnp.ones(BATCH, errors.dtype), FRAMES, "mse")
 
     def network(model: str, seed: int):
@@ -138,7 +138,7 @@ def _inference() -> list[dict[str, Any]]:
     model = build_model("sino", dim=2, key=jax.random.PRNGKey(1))
 
     def frames(model, states):
-        tau = Closure(model, _unit(2)).prepare(solver.grid.n)
+        tau = Closure(model, unit_statistics(2)).prepare(solver.grid.n)
         step = jax.vmap(lambda u: solver.step(u, lambda *_: tau(u), 0.0))
         return jax.lax.fori_loop(0, FRAMES, lambda _, u: step(u), states)
 
@@ -160,7 +160,8 @@ def _optimiser() -> list[dict[str, Any]]:
     return [account(f"SOAP, {k}", "now", direction, model, state, jnp.asarray(i)) for k, i in turns.items()]
 
 
-def _unit(channels: int) -> Statistics:
+def unit_statistics(channels: int) -> Statistics:
+    """Statistics that change nothing: a cost does not depend on them."""
     one = jnp.ones((), jnp.float32)
     return Statistics(jnp.zeros(channels, jnp.float32), one, one)
 

@@ -1,6 +1,8 @@
 """Rollouts of a solver from frame 0, with or without a closure, compared with the coarsened fine solution."""
 
+import os
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import equinox as eqx
@@ -87,16 +89,26 @@ def score(
     Errors are reported over the frames from `first` on. `forcing` has a leading axis over the trajectories; `precision`
     is that of the rollouts; `watch` is shown every batch of them, `(b, t, c, *n)`. See `summarise` for the result.
     """
-    parts = []
-    for rows in _batches(len(data.seeds), data.frames[0].nbytes):
-        truth = data.frames[rows]
-        prediction = run(
-            closure, truth[:, 0].astype(precision), jax.tree.map(lambda leaf, rows=rows: leaf[rows], forcing)
-        )
-        parts.append(measure(prediction, truth, grid, first))
-        watch(prediction)
+    parts: list[dict[str, np.ndarray]] = []
+    # On a GPU the metrics take longer than the rollouts: every core measures a trajectory while the next ones run.
+    with ThreadPoolExecutor(_cores()) as pool:
+        pending: list[Future] = []
+        for rows in _batches(len(data.seeds), data.frames[0].nbytes):
+            truth = data.frames[rows]
+            prediction = run(
+                closure, truth[:, 0].astype(precision), jax.tree.map(lambda leaf, rows=rows: leaf[rows], forcing)
+            )
+            parts += [future.result() for future in pending]
+            pairs = zip(prediction[:, None], truth[:, None], strict=True)
+            pending = [pool.submit(measure, *pair, grid, first) for pair in pairs]
+            watch(prediction)
+        parts += [future.result() for future in pending]
     measured = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     return summarise(measured, data.seeds, data.times, grid, first)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _batches(count: int, trajectory_bytes: int) -> Iterator[slice]:
