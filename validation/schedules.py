@@ -93,6 +93,8 @@ def search_table(record: dict[str, Any]) -> str:
         unseen = np.array(row["unseen_trajectories"])
         if row["last_layer"] != OUT_STD:
             besides.append(f"last layer {row['last_layer']:g}")
+        if "besides" in recipe:  # what was tried and is no option
+            besides.append(recipe["besides"])
         cells = [f"`{row['benchmark']}`", lengths, f"{recipe['learning_rate']:g}", noise, ", ".join(besides)]
         cells += [f"{row['solver_steps'] / 1e3:.0f}k", str(len(unseen)), f"{np.mean(row['training_trajectories']):.3g}"]
         lines.append("| " + " | ".join([*cells, f"{unseen.mean():.3g}", _spread(unseen)]) + " |")

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from bench import account
+from bench import account, ratios
 
 from validation import claims, reproduction, schedules
 from validation.record import RESULTS
@@ -21,9 +21,11 @@ def table(name: str) -> str:
     if name in ("schedules", "search"):
         record = json.loads((TRAINING / f"{name}.json").read_text())
         return schedules.table(record) if name == "schedules" else schedules.search_table(record)
-    if name in ("performance-h200", "performance-goals"):
-        record = account.stored("h200")
-        return account.table(record) if name == "performance-h200" else account.goals(record)
+    if name == "performance-cpu":
+        return ratios.table(ratios.stored())
+    if name.startswith("performance-"):
+        record = account.stored("h200" if name == "performance-h200" else "h200-now")
+        return account.goals(record) if name == "performance-goals" else account.table(record)
     if name == "claims":
         return claims.table()
     if name.startswith("reproduction-"):

@@ -67,3 +67,14 @@ def test_progress_in_a_log_is_plain_lines(capsys):
 def test_numbers_for_people():
     assert [duration(s) for s in (3.21, 240, 9000)] == ["3.2 s", "4 min", "2.5 h"]
     assert [size(b) for b in (12, 34_000, 5.6e6, 2.1e9)] == ["12 bytes", "34 kB", "6 MB", "2.1 GB"]
+
+
+def test_a_reader_that_has_seen_enough_is_no_error():
+    """As in `sino list | head -1`."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "sino", "list"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None and process.stderr is not None
+    process.stdout.close()
+    said = process.stderr.read()
+    assert process.wait() == 1 and said == ""

@@ -234,6 +234,8 @@ def test_a_bad_file_is_one_sentence_and_nothing_starts(text, message, tmp_path, 
         (("reproduce", "moon"), "there is no experiment 'moon'; there are 1d"),
         (("reproduce", "nowhere/moon.toml"), "cannot read nowhere/moon.toml"),
         (("reproduce", "transfer", "--only", "moon"), "has 'moon' in its name"),
+        (("reproduce", "transfer", "--only", "sino", "moon"), "has 'moon' in its name"),
+        (("reproduce", "transfer", "--seeds", "77"), "none of these runs has one of the seeds (77,)"),
         (("reproduce", "transfer", "--processes", "0"), "--processes must be at least 1"),
     ],
 )
@@ -242,6 +244,15 @@ def test_a_bad_request_is_one_sentence(given, message, tmp_path, monkeypatch, ca
     assert status(*given) == 2
     assert message in capsys.readouterr().err
     assert os.listdir(tmp_path) == []
+
+
+def test_some_runs_and_seeds_can_be_chosen(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    chosen = ("ks/fno", "burgers-decaying/sino-sp")
+    assert status("reproduce", "1d", "--only", *chosen, "--seeds", "2", "3", "--dry-run") == 0
+    listed = [line.split(":")[0] for line in capsys.readouterr().out.splitlines() if ": missing" in line]
+    entries = ("ks/fno", "ks/fno-paper", "burgers-decaying/sino-spe", "burgers-decaying/sino-spa")
+    assert listed == [f"{entry} seed {seed}" for entry in entries for seed in (2, 3)]
 
 
 def test_without_the_repository_a_path_is_asked_for(monkeypatch, capsys):

@@ -2,6 +2,7 @@
 
 import dataclasses
 import difflib
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,16 +14,21 @@ from sino.core.errors import UserError
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one command; return its exit status: 0, 2 for a user's mistake, 130 when interrupted."""
+    """Run one command; return its exit status: 0, 2 for a user's mistake, 130 when interrupted, 1 if nobody reads."""
     arguments = sys.argv[1:] if arguments is None else arguments
     try:
-        return _dispatch(arguments)
+        status = _dispatch(arguments)
+        sys.stdout.flush()
+        return status
     except UserError as error:
         print(f"sino: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("sino: interrupted; the same command continues where it stopped", file=sys.stderr)
         return 130
+    except BrokenPipeError:  # as in `sino list | head`: who read has seen enough, and Python must not flush at its end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
 
 
 def _dispatch(arguments: list[str]) -> int:

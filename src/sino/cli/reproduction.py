@@ -61,7 +61,7 @@ def reproduce(options: Reproduce) -> int:
     if options.processes is not None and options.processes < 1:
         raise UserError(f"--processes must be at least 1, not {options.processes}")
     out = options.out or Path("runs") / experiment.name
-    members = _members(experiment, out, options.only)
+    members = _members(experiment, out, options)
     for member in members:
         _check(member)
     if options.dry_run:
@@ -75,12 +75,20 @@ def reproduce(options: Reproduce) -> int:
     return status
 
 
-def _members(experiment: Experiment, out: Path, only: str | None) -> list[Member]:
-    chosen = [entry for entry in experiment.entries if only is None or only in entry.name]
+def _members(experiment: Experiment, out: Path, options: Reproduce) -> list[Member]:
+    def wanted(entry: Entry) -> bool:
+        return not options.only or any(text in entry.name for text in options.only)
+
+    for text in options.only:
+        if not any(text in entry.name for entry in experiment.entries):
+            names = ", ".join(entry.name for entry in experiment.entries)
+            raise UserError(f"no run of {experiment.path} has {text!r} in its name; the runs are {names}")
+    members = [Member(e, s, Run(e.folder(out, s))) for e in experiment.entries if wanted(e) for s in e.request.seeds]
+    chosen = [member for member in members if not options.seeds or member.seed in options.seeds]
     if not chosen:
-        names = ", ".join(entry.name for entry in experiment.entries)
-        raise UserError(f"no run of {experiment.path} has {only!r} in its name; the runs are {names}")
-    return [Member(e, seed, Run(e.folder(out, seed))) for e in chosen for seed in e.request.seeds]
+        seeds = ", ".join(map(str, sorted({member.seed for member in members})))
+        raise UserError(f"none of these runs has one of the seeds {options.seeds}; they have {seeds}")
+    return chosen
 
 
 def _check(member: Member) -> None:

@@ -250,8 +250,10 @@ class Reproduce:
     processes: int | None = None
     """Trainings side by side, each in its own process; by default one per core, and one in all on a GPU, where a
     training has all seeds of a run."""
-    only: str | None = None
-    """Only runs with this text in `BENCHMARK/MODEL`."""
+    only: tuple[str, ...] = ()
+    """Only runs with one of these texts in `BENCHMARK/MODEL`."""
+    seeds: tuple[int, ...] = ()
+    """Only these seeds of the runs."""
     seconds: float | None = None
     """Start nothing after so many seconds, and ask what runs to save and stop."""
     out: Path | None = None
