@@ -7,6 +7,7 @@ import pytest
 
 from sino.core import fast
 from sino.core.hartley import (
+    LARGEST_PLANE,
     REFLECTIONS,
     TURNED,
     activated,
@@ -99,12 +100,24 @@ def test_the_kernel_equals_the_plain_form(getkey, extra):
 
 @pytest.mark.parametrize("n", [(16, 32), (66, 70), (65, 67)], ids=str)
 def test_an_even_filter_is_the_same_on_an_accelerator(getkey, monkeypatch, n):
-    """By Fourier transforms, by matrix products (small grids), and by forward transforms alone (large ones)."""
+    """One by one, and in batches: by matrix products on small grids, two by two on large ones."""
     kx, ky = np.fft.fftfreq(n[0])[:, None], np.fft.rfftfreq(n[1])[None, :]
     symbol = 1 / (0.1 + kx**2 + 2 * ky**4)
-    w, d = normal(getkey, *n), normal(getkey, *n)
-    value, pull = jax.vjp(lambda w: even_filter(w, symbol), w)
+    w, d = normal(getkey, 2, 3, 4, *n), normal(getkey, 2, 3, 4, *n)
+
+    def one(w):
+        return even_filter(w, symbol)
+
+    def results():
+        found = []
+        for function, part in ((one, 0), (jax.vmap(one), slice(4)), (jax.vmap(one), slice(3))):
+            at = (0, 0, part)
+            found += [function(w[at]), jax.vjp(function, w[at])[1](d[at])[0]]
+        return [*found, jax.vmap(jax.vmap(jax.vmap(one)))(w)]
+
+    plain = results()
     monkeypatch.setattr(fast, "accelerated", lambda: True)
-    fast_value, fast_pull = jax.vjp(lambda w: even_filter(w, symbol), w)
-    np.testing.assert_allclose(fast_value, value, atol=1e-11)
-    np.testing.assert_allclose(fast_pull(d)[0], pull(d)[0], atol=1e-11)
+    for mine, other in zip(results(), plain, strict=True):
+        np.testing.assert_allclose(mine, other, atol=1e-11)
+    transforms = str(jax.make_jaxpr(lambda w: jax.vmap(one)(w))(w[0, 0]))
+    assert ("fft_type=0" in transforms) == (max(n) > LARGEST_PLANE), "the pairs are complex"

@@ -14,6 +14,7 @@ import math
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.custom_batching import custom_vmap
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
 from jaxtyping import Array, Complex, Float, Inexact
@@ -150,28 +151,36 @@ def transform(
 def even_filter(w: Float[Array, "x y"], symbol: Float[np.ndarray, "x k"]) -> Float[Array, "x y"]:
     """`F^-1[symbol F w]` for a real symbol on the half spectrum that is even in each component.
 
-    Such a filter is its own adjoint, and diagonal in Hartley space too. On accelerators it is two Hartley transforms:
-    by matrix products on small grids, else by real Fourier transforms, of which only the forward one is used, since the
-    inverse one comes with a copy of its input and a scaling of its output.
+    Such a filter is its own adjoint, and diagonal in Hartley space too. On accelerators it is two Hartley transforms by
+    matrix products on small grids. On others the fields of a batch go in pairs, as real and imaginary part of one
+    complex field, which such a filter keeps apart; and only by forward transforms, since the inverse real one comes
+    with a copy of its input and a scaling of its output.
     """
-    if not fast.accelerated():
+
+    def alone(w: Array) -> Array:
         w_hat = jnp.fft.rfft2(w)
         return jnp.fft.irfft2(w_hat * jnp.asarray(symbol, w_hat.dtype), s=w.shape)
-    ny = w.shape[1]
-    whole = np.concatenate([symbol, symbol[:, 1 : (ny + 1) // 2][:, ::-1]], axis=1)
+
+    if not fast.accelerated():
+        return alone(w)
+    whole = np.concatenate([symbol, symbol[:, 1 : (w.shape[1] + 1) // 2][:, ::-1]], axis=1)
     if max(w.shape) <= LARGEST_PLANE:
         return hartley(jnp.asarray(whole, w.dtype)[None] * hartley(w[None]))[0]
 
-    def apply(w: Array) -> Array:
-        return _hartley_by_fft(jnp.asarray(whole / whole.size, w.dtype) * _hartley_by_fft(w))
+    apply = custom_vmap(alone)
+
+    @apply.def_vmap
+    def _(size: int, _, w: Array) -> tuple[Array, bool]:
+        return _in_pairs(w, whole) if size % 2 == 0 else jax.vmap(alone)(w), True
 
     linear = jax.custom_vjp(apply)
     linear.defvjp(lambda w: (apply(w), None), lambda _, d: (apply(d),))
     return linear(w)
 
 
-def _hartley_by_fft(w: Float[Array, "x y"]) -> Float[Array, "x y"]:
-    """`sum_x w(x) cas(k x)`, unscaled, which for filters that are even does as well as the separable transform."""
-    w_hat = jnp.fft.rfft2(w)
-    upper = jnp.flip((w_hat.real + w_hat.imag)[:, 1 : (w.shape[1] + 1) // 2], (0, 1))
-    return jnp.concatenate([w_hat.real - w_hat.imag, jnp.roll(upper, 1, 0)], axis=1)
+def _in_pairs(w: Float[Array, "b x y"], symbol: Float[np.ndarray, "x y"]) -> Float[Array, "b x y"]:
+    """`F^-1[symbol F w]` of an even number of fields, by `F^-1 z = conj(F conj z) / n`."""
+    first, second = jnp.split(w, 2)
+    spectra = jnp.fft.fft2(jax.lax.complex(first, second))
+    filtered = jnp.fft.fft2(jnp.conj(spectra * jnp.asarray(symbol / symbol.size, spectra.dtype)[None]))
+    return jnp.concatenate([filtered.real, -filtered.imag])

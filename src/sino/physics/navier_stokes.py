@@ -2,10 +2,11 @@
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 
 from sino.core.grid import Grid
 from sino.physics.solver import AbstractSolver, Source, State, Time
-from sino.physics.staggered import project, relax_divergence, solenoidal
+from sino.physics.staggered import mean_velocity, project, relax_divergence, solenoidal
 from sino.physics.transport import transport
 
 
@@ -24,7 +25,8 @@ class FiniteVolumeNavierStokes(AbstractSolver):
 
     def tendency(self, u: State, source: Source | None, t: Time) -> State:
         """Projected convection and source, plus diffusion."""
-        return project(self._rate(u, source, t), self.grid)
+        rate = self._fluxes(u)
+        return project(rate if source is None else rate + source(u, t), self.grid)
 
     def step(self, u: State, source: Source | None, t: Time) -> State:
         """Advance a field that is free of divergence.
@@ -32,15 +34,19 @@ class FiniteVolumeNavierStokes(AbstractSolver):
         For such a field `(I - dt viscosity Lap)^-1 P (u + dt f) = u + (I - dt viscosity Lap)^-1 P dt (f + viscosity
         Lap u)`. The right-hand side transforms only the small increment: its rounding error is that of storing `u`.
         """
+        rate, mean = self._fluxes(u), jnp.zeros((2, 1, 1), u.dtype)  # what leaves a cell enters its neighbour
+        if source is not None:
+            pushed = source(u, t)
+            rate, mean = rate + pushed, self.dt * mean_velocity(pushed)
         # Without the barrier XLA computes the fluxes anew for each of the neighbours that the vorticity needs.
-        change = jax.lax.optimization_barrier(self.dt * self._rate(u, source, t))
-        increment = solenoidal(change, self.grid, diffusion=self.dt * self.viscosity)
+        change = jax.lax.optimization_barrier(self.dt * rate)
+        increment = solenoidal(change, self.grid, diffusion=self.dt * self.viscosity, mean=mean)
         return u + increment + relax_divergence(u, self.grid)
 
     def constrain(self, u: State) -> State:
         """The part free of divergence."""
         return project(u, self.grid)
 
-    def _rate(self, u: State, source: Source | None, t: Time) -> State:
-        dudt = transport(u, self.grid, self.dt, self.viscosity)
-        return dudt if source is None else dudt + source(u, t)
+    def _fluxes(self, u: State) -> State:
+        """Convection and diffusion."""
+        return transport(u, self.grid, self.dt, self.viscosity)

@@ -66,12 +66,12 @@ def laplacian_eigenvalues(grid: Grid) -> np.ndarray:
     return -np.asarray(sum(symbols))
 
 
-def solenoidal(v: Velocity, grid: Grid, diffusion: float = 0.0) -> Velocity:
+def solenoidal(v: Velocity, grid: Grid, diffusion: float = 0.0, *, mean: Float[Array, "2 1 1"]) -> Velocity:
     """`(I - diffusion Lap)^-1 P v`: exact discrete projection, then an implicit diffusion step, in one visit.
 
     On this grid a field is free of divergence if and only if it is a constant plus the curl of a streamfunction, and
     both operators are diagonal in Fourier space. So the whole map is: take the vorticity of `v`, divide its spectrum
-    by `-Lap (1 - diffusion Lap)`, take the curl of the result, and put the mean of `v` back. That is two scalar
+    by `-Lap (1 - diffusion Lap)`, take the curl of the result, and put the `mean` of `v` back. That is two scalar
     transforms where pressure and two implicit solves would need six.
     """
     eigenvalues = laplacian_eigenvalues(grid)
@@ -79,12 +79,17 @@ def solenoidal(v: Velocity, grid: Grid, diffusion: float = 0.0) -> Velocity:
     symbol = 1 / (-eigenvalues * (1 - diffusion * eigenvalues))
     symbol[0, 0] = 0.0
     psi = even_filter(vorticity(v, grid), symbol)
-    return from_streamfunction(psi, grid) + v.mean(axis=(1, 2), keepdims=True)
+    return from_streamfunction(psi, grid) + mean
 
 
 def project(v: Velocity, grid: Grid) -> Velocity:
     """The part of `v` that is free of divergence: `v - grad Lap^-1 div v`."""
-    return solenoidal(v, grid)
+    return solenoidal(v, grid, mean=mean_velocity(v))
+
+
+def mean_velocity(v: Velocity) -> Float[Array, "2 1 1"]:
+    """Mean of each component over the grid."""
+    return v.mean(axis=(1, 2), keepdims=True)
 
 
 def relax_divergence(v: Velocity, grid: Grid) -> Velocity:
