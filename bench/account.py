@@ -149,7 +149,7 @@ def _inference() -> list[dict[str, Any]]:
 
 def _optimiser() -> list[dict[str, Any]]:
     """SOAP on SINO in two dimensions: most updates, and those that turn its axes."""
-    model = build_model("sino", dim=2, key=jax.random.PRNGKey(1))
+    model: Any = build_model("sino", dim=2, key=jax.random.PRNGKey(1))
     soap = scale_by_soap()
     state = soap.init(model)
 

@@ -48,8 +48,8 @@ def _by_product(n: int) -> bool:
 def _waves(n: int) -> tuple[np.ndarray, np.ndarray]:
     """Real and imaginary part of `exp(-2 pi i x k / n)`, `(n, n//2 + 1)` each."""
     turns = np.outer(np.arange(n), np.arange(n // 2 + 1)) % n  # exact: the angles stay small
-    waves = np.exp(-2j * np.pi * turns / n)
-    return waves.real, waves.imag
+    angle = 2 * np.pi * turns / n
+    return np.cos(angle), -np.sin(angle)
 
 
 def _product(u: Float[Array, "c m"], matrix: Float[np.ndarray, "m k"]) -> Float[Array, "c k"]:

@@ -230,7 +230,7 @@ def mix_gradient(
                 at = (part * tiles + t) * tile + jax.lax.broadcasted_iota(jnp.int32, (1, tile), 1)
                 here = _load_reflection(d_ref, bundle.target * co, co, at, 0, n)
                 back = jax.lax.dot(transposed, here, precision=precision).reshape(WIDE, ci, tile)
-                filtered = 0
+                filtered = jnp.zeros((WIDE, ci, tile), h.dtype)
                 for s in range(4):
                     row = jnp.zeros((WIDE, tile), h.dtype)
                     at_rows = bundle.first + rows, jnp.full(rows.shape, s, jnp.int32), jnp.broadcast_to(at, rows.shape)
