@@ -125,9 +125,9 @@ def remember_programs(monkeypatch) -> None:
         key = ("update", id(problem), plan.recipe, plan.model, tuple(plan.sizes.items()), len(models))
         return remembered(key, lambda: prepare(plan, problem, models))
 
-    def make_evaluate(solver, stats, recipe):
-        key = ("evaluate", id(solver), id(stats), recipe.zero_mean, recipe.coupling)
-        return remembered(key, lambda: (evaluate(solver, stats, recipe), solver, stats))[0]
+    def make_evaluate(solver, stats, recipe, together):
+        key = ("evaluate", id(solver), id(stats), recipe.zero_mean, recipe.coupling, together)
+        return remembered(key, lambda: (evaluate(solver, stats, recipe, together), solver, stats))[0]
 
     monkeypatch.setattr(training, "load_problem", load_problem)
     monkeypatch.setattr(training, "_prepare", _prepare)

@@ -104,13 +104,13 @@ RECIPE = Recipe((Stage(8, 2),), batch=2, zero_mean=True, out_scale="defect", lea
 def error_of_the_solver(*flow):
     solver, data = coarse(*flow)
     stats = measure_statistics(solver, data.frames, data.forcing, t0=data.t0, substeps=data.substeps)
-    return stats, make_evaluate(solver, None, RECIPE)(None, data)
+    return stats, make_evaluate(solver, None, RECIPE, len(data))(None, data)
 
 
 def assert_harmless(model, *flow):
     solver, data = coarse(*flow)
     stats, alone = error_of_the_solver(*flow)
-    error = make_evaluate(solver, stats, RECIPE)(stacked(model), data)
+    error = make_evaluate(solver, stats, RECIPE, len(data))(stacked(model), data)
     assert np.isfinite(error).all() and (error != alone).any()
     assert error.mean() <= 2 * alone.mean()
 
@@ -149,6 +149,8 @@ def test_evaluation_is_of_all_seeds_and_trajectories():
     np.testing.assert_allclose(together[1], 0, atol=1e-20)
     for i, model in enumerate(models):
         np.testing.assert_allclose(evaluate(stacked(model), data)[0], together[i], rtol=1e-12, atol=1e-28)
+    in_two_parts = make_evaluate(QUICK, statistics(), recipe, 3)(stacked(*models), data)
+    np.testing.assert_allclose(in_two_parts, together, rtol=1e-12, atol=1e-28)
     many = Reference(jnp.concatenate([data.frames] * 17), None, 0.0)
     np.testing.assert_allclose(evaluate(stacked(*models), many)[0], np.tile(together[0], (17, 1)), rtol=1e-12)
 

@@ -161,7 +161,7 @@ def _fit(plan: TrainingPlan, problem: Problem, runs: list[Run]) -> None:
     closure = build_classical(
         plan.model, jax.numpy.asarray(coefficient, frames.dtype), frames.shape[2], problem.solver.grid.length[0]
     )
-    evaluate = make_evaluate(problem.solver, closure.stats, plan.recipe)
+    evaluate = make_evaluate(problem.solver, closure.stats, plan.recipe, problem.together)
     stacked = jax.tree.map(lambda leaf: leaf[None], closure.model)
     scores = {name: summary(evaluate(stacked, ref)[0], problem.first) for name, ref in problem.references.items()}
     for run in runs:
@@ -217,7 +217,7 @@ def _print_results(plan: TrainingPlan, problem: Problem, runs: list[Run]) -> int
 
 def _coarse_errors(plan: TrainingPlan, problem: Problem) -> dict[str, Any]:
     """The uncorrected solver's errors on the same trajectories."""
-    evaluate = make_evaluate(problem.solver, None, plan.recipe)
+    evaluate = make_evaluate(problem.solver, None, plan.recipe, problem.together)
     return {name: summary(evaluate(None, ref)[0], problem.first) for name, ref in problem.references.items()}
 
 

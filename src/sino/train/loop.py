@@ -1,6 +1,7 @@
 """The loop: batches in, updates out; and rollouts that tell how good the result is."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -14,7 +15,7 @@ from sino.models.hypernetwork import Hypernetwork
 from sino.models.model import AbstractModel
 from sino.physics.solver import AbstractSolver, Source
 from sino.train.curriculum import Recipe, check_recipe
-from sino.train.loss import Reference, gather, rollout_errors
+from sino.train.loss import Reference, Segments, gather, rollout_errors
 from sino.train.memory import plan_memory
 from sino.train.update import Report, State, Turn, Update, initial_state, make_update, one_seed
 
@@ -88,33 +89,39 @@ def fit(
     return Closure(one_seed(state.now.average, 0), stats, recipe.zero_mean)
 
 
+TOGETHER = 64
+"""Trajectories that are rolled out together, at most: their frames lie on the device."""
+
+
 def make_evaluate(
-    solver: AbstractSolver, stats: Statistics | None, recipe: Recipe
+    solver: AbstractSolver, stats: Statistics | None, recipe: Recipe, together: int = TOGETHER
 ) -> Callable[[AbstractModel | None, Reference], np.ndarray]:
     """`evaluate(models, reference)`: mean squared errors `(seed, trajectory, frame)` of rollouts from frame 0.
 
     The models of several seeds are stacked along a leading axis of every leaf; without statistics, the solver is alone.
+    `together` trajectories make a batch, at most `TOGETHER`, the last batch filled up with its last trajectory: one
+    compiled program serves references of any length.
     """
 
-    @jax.jit
-    def errors(models, reference: Reference, rows: Array):
-        segments = gather(reference, rows, jnp.zeros_like(rows), reference.frames.shape[1] - 1)
+    @partial(jax.jit, static_argnums=(2, 3))
+    def errors(models, segments: Segments, t0: float, substeps: int):
+        clock = Reference(segments.targets, segments.forcing, t0, substeps)  # of which no frame is read
 
         def one(model):
             closure = Closure(model, stats, recipe.zero_mean) if stats is not None else None
-            return rollout_errors(solver, closure, reference, segments, coupling=recipe.coupling)
+            return rollout_errors(solver, closure, clock, segments, coupling=recipe.coupling)
 
         return jnp.moveaxis(one(None)[None] if stats is None else jax.vmap(one)(models), 1, 2)
 
     def evaluate(models: AbstractModel | None, reference: Reference) -> np.ndarray:
-        rows = np.arange(len(reference), dtype=np.int32)
-        return np.concatenate([errors(models, reference, part) for part in _parts(rows)], axis=1)
+        found, count, size = [], len(reference), min(together, TOGETHER)
+        for first in range(0, count, size):
+            rows = np.minimum(np.arange(first, first + size, dtype=np.int32), count - 1)
+            segments = gather(reference, jnp.asarray(rows), jnp.zeros(size, jnp.int32), reference.frames.shape[1] - 1)
+            found.append(np.asarray(errors(models, segments, reference.t0, reference.substeps))[:, : count - first])
+        return np.concatenate(found, axis=1)
 
     return evaluate
-
-
-def _parts(rows: np.ndarray, size: int = 64) -> list[np.ndarray]:
-    return [rows[at : at + size] for at in range(0, len(rows), size)]
 
 
 @jax.jit

@@ -41,6 +41,11 @@ class Problem:
         """All that results are reported on: the judges and, if there is one, the test."""
         return self.judges | ({"test": self.test} if self.test is not None else {})
 
+    @property
+    def together(self) -> int:
+        """Trajectories of the longest of these: batches of that size are evaluated."""
+        return max(map(len, self.references.values()))
+
 
 CHOICES = {"validation": "best", "paper": "selected"}
 """Which judge chooses which weights."""
@@ -118,7 +123,7 @@ def train_together(
         tallies = [Tally(**facts["tally"]) for _, facts in restored]
     for run in runs:
         run.cut_metrics(start or -1)  # the evaluation before the first update is made again
-    evaluate = make_evaluate(problem.solver, problem.stats, recipe)
+    evaluate = make_evaluate(problem.solver, problem.stats, recipe, problem.together)
     live = live_units(state.now.model)
     if start == 0:
         _evaluate(problem, evaluate, state.now.average, runs, tallies, 0, recipe)
@@ -235,19 +240,22 @@ def summary(errors: np.ndarray, first: int) -> dict[str, Any]:
 
 def _finish(problem: Problem, evaluate, models, runs, tallies: list[Tally], recipe: Recipe) -> None:
     """Save the final weights, judge final and chosen ones on unseen trajectories, and write the results."""
-    for i, (run, tally) in enumerate(zip(runs, tallies, strict=True)):
+    final = [closure_of(problem, recipe, models, i) for i in range(len(runs))]
+    closures: list[dict[str, Closure]] = [{"final": closure} for closure in final]
+    for run, tally, own in zip(runs, tallies, closures, strict=True):
         if _stopped(tally):
             continue
-        closures = {"final": closure_of(problem, recipe, models, i)}
-        run.save_closure("final", closures["final"], {"update": tally.update})
-        for judge, name in CHOICES.items():
-            if judge in tally.chosen:
-                closures[name] = run.load_closure(name, closures["final"])
-        stacked = stack_seeds([closure.model for closure in closures.values()])
-        scores: dict[str, Any] = {name: {} for name in closures}
+        run.save_closure("final", own["final"], {"update": tally.update})
+        own |= {name: run.load_closure(name, own["final"]) for judge, name in CHOICES.items() if judge in tally.chosen}
+    scores: list[dict[str, Any]] = [{name: {} for name in own} for own in closures]
+    for name in ("final", *CHOICES.values()):  # all runs at once, as during the training: nothing is compiled anew
+        stacked = stack_seeds([own.get(name, own["final"]).model for own in closures])
         for judge, reference in problem.references.items():
-            for name, errors in zip(closures, evaluate(stacked, reference), strict=True):
-                scores[name][judge] = summary(errors, problem.first)
-        chosen = {CHOICES[judge]: best["update"] for judge, best in tally.chosen.items()}
-        facts = {"chosen_at": chosen, "evaluate_seconds": tally.evaluate_seconds, "events": tally.events}
-        run.finish(scores, tally.train_seconds, facts)
+            for own, errors in zip(scores, evaluate(stacked, reference), strict=True):
+                if name in own:
+                    own[name][judge] = summary(errors, problem.first)
+    for run, tally, own in zip(runs, tallies, scores, strict=True):
+        if not _stopped(tally):
+            chosen = {CHOICES[judge]: best["update"] for judge, best in tally.chosen.items()}
+            facts = {"chosen_at": chosen, "evaluate_seconds": tally.evaluate_seconds, "events": tally.events}
+            run.finish(own, tally.train_seconds, facts)
