@@ -112,7 +112,7 @@ def test_killed_at_any_moment_it_finishes_with_the_same_content(tmp_path, kills)
         # Wait for one more shard, then a random moment longer, so that kills fall into simulating and into writing.
         while len(list(out.glob("*/seed-*.h5"))) < target and process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.005)
-        time.sleep(dice.uniform(0, 0.3))
+        time.sleep(dice.uniform(0, 0.1))
         killed += process.poll() is None
         process.send_signal(signal.SIGKILL)
         process.wait()
