@@ -15,14 +15,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from bench.training import BATCH, reference
+from bench.training import BATCH, reference, rollout_loss, unit_statistics
 from sino.benchmarks import benchmark
 from sino.cli.start import start_jax
 from sino.core.files import write_json
 from sino.core.provenance import git_commit, provenance
-from sino.coupling.closure import Closure, Statistics
+from sino.coupling.closure import Closure
 from sino.models import build_model
-from sino.train.loss import gather, rollout_errors, summed_loss
 from sino.train.optimiser import REFRESH, scale_by_soap
 
 RESULTS = Path(__file__).parent.parent / "results" / "performance"
@@ -115,20 +114,14 @@ def _fine_solver() -> dict[str, Any]:
 def _updates(name: str, models: tuple[str, ...], many: int = 3) -> list[dict[str, Any]]:
     """Loss and gradient of a rollout: each network alone, then several seeds of the first together."""
     b = benchmark(name)
-    solver, data = b.solver(b.sizes.coarse), reference(b, FRAMES)
-    rows_of_data = jnp.arange(BATCH, dtype=jnp.int32)
-    segments = gather(data, rows_of_data, 0 * rows_of_data, FRAMES)
-
-    def loss(model):
-        errors = rollout_errors(solver, Closure(model, unit_statistics(len(b.offsets))), data, segments)
-        return summed_loss(errors, jnp.ones(BATCH, errors.dtype), FRAMES, "mse")
+    gradient = jax.grad(rollout_loss(b, FRAMES))
 
     def network(model: str, seed: int):
         return build_model(model, dim=b.dim, key=jax.random.PRNGKey(seed))
 
-    rows = [account(update_of(name, m), "now", jax.grad(loss), network(m, 1), per=FRAMES) for m in models]
+    rows = [account(update_of(name, m), "now", gradient, network(m, 1), per=FRAMES) for m in models]
     stack = jax.tree.map(lambda *leaves: jnp.stack(leaves), *[network(models[0], seed) for seed in range(many)])
-    return [*rows, account(update_of(name, models[0], many), "now", jax.vmap(jax.grad(loss)), stack, per=FRAMES)]
+    return [*rows, account(update_of(name, models[0], many), "now", jax.vmap(gradient), stack, per=FRAMES)]
 
 
 def _inference() -> list[dict[str, Any]]:
@@ -158,12 +151,6 @@ def _optimiser() -> list[dict[str, Any]]:
 
     turns = {"no axes turned": 1, "axes turned": REFRESH}
     return [account(f"SOAP, {k}", "now", direction, model, state, jnp.asarray(i)) for k, i in turns.items()]
-
-
-def unit_statistics(channels: int) -> Statistics:
-    """Statistics that change nothing: a cost does not depend on them."""
-    one = jnp.ones((), jnp.float32)
-    return Statistics(jnp.zeros(channels, jnp.float32), one, one)
 
 
 def table(record: dict[str, Any]) -> str:

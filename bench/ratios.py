@@ -9,18 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 
-from bench.account import unit_statistics
 from bench.solvers import STEPS, navier_stokes_contenders
 from bench.timing import race
-from bench.training import BATCH, reference
+from bench.training import BATCH, reference, rollout_loss, unit_statistics
 from sino.benchmarks import benchmark
 from sino.core.files import write_json
 from sino.core.provenance import source
 from sino.coupling.closure import Closure
 from sino.models import build_model
-from sino.train.loss import gather, rollout_errors, summed_loss
 
 RESULTS = Path(__file__).parent.parent / "results" / "performance" / "cpu-ratios.json"
 KEY = jax.random.PRNGKey(1)
@@ -46,21 +43,9 @@ def frames_in_two_dimensions(form: str) -> Run:
 
 def rollout_in_one_dimension(name: str, form: str) -> Run:
     """A rollout and its gradient, batch 8."""
-    b, frames = benchmark(name), FRAMES[1]
-    solver, data = b.solver(b.sizes.coarse), reference(b, frames)
-    rows = jnp.arange(BATCH, dtype=jnp.int32)
-    segments = gather(data, rows, 0 * rows, frames)
     model = build_model("sino", dim=1, key=KEY, form=form)
-
-    @jax.jit
-    def run(model):
-        def loss(model):
-            errors = rollout_errors(solver, Closure(model, unit_statistics(1)), data, segments)
-            return summed_loss(errors, jnp.ones(BATCH, errors.dtype), frames, "mse")
-
-        return jax.grad(loss)(model)
-
-    return lambda: run(model)
+    gradient = jax.jit(jax.grad(rollout_loss(benchmark(name), FRAMES[1])))
+    return lambda: gradient(model)
 
 
 def compare(work: str, goal: float, contenders: dict[str, Run], per: int, rounds: int) -> dict[str, Any]:

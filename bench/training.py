@@ -9,12 +9,13 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
 from bench.timing import race
 from sino.benchmarks import Benchmark, benchmark
 from sino.coupling.closure import Closure, Statistics
 from sino.data.windows import Batch
-from sino.models import build_model
+from sino.models import AbstractModel, build_model
 from sino.train.curriculum import Recipe, Stage
 from sino.train.loss import Reference, gather, rollout_errors, summed_loss
 from sino.train.memory import plan_memory
@@ -35,6 +36,25 @@ def reference(b: Benchmark, frames: int) -> Reference:
     return Reference(jnp.repeat(states[:, None], frames + 1, axis=1), forcing, b.start, b.substeps(n))
 
 
+def unit_statistics(channels: int) -> Statistics:
+    """Statistics that change nothing: a cost does not depend on them."""
+    one = jnp.ones((), jnp.float32)
+    return Statistics(jnp.zeros(channels, jnp.float32), one, one)
+
+
+def rollout_loss(b: Benchmark, frames: int) -> Callable[[AbstractModel], Array]:
+    """The loss of a network in a rollout of so many frames."""
+    solver, data = b.solver(b.sizes.coarse), reference(b, frames)
+    rows = jnp.arange(BATCH, dtype=jnp.int32)
+    segments = gather(data, rows, 0 * rows, frames)
+
+    def loss(model: AbstractModel) -> Array:
+        errors = rollout_errors(solver, Closure(model, unit_statistics(len(b.offsets))), data, segments)
+        return summed_loss(errors, jnp.ones(BATCH, errors.dtype), frames, "mse")
+
+    return loss
+
+
 def first_call(run: Callable[[], object]) -> float:
     """Seconds of the first call: compilation."""
     started = time.perf_counter()
@@ -46,8 +66,7 @@ def measure(name: str, frames: int, rounds: int) -> None:
     """Print the account of one benchmark."""
     b = benchmark(name)
     solver, data = b.solver(b.sizes.coarse), reference(b, frames)
-    one = jnp.ones((), jnp.float32)
-    stats = Statistics(jnp.zeros(len(b.offsets), jnp.float32), one, one)
+    stats = unit_statistics(len(b.offsets))
     recipe = Recipe((Stage(frames, 1),))
     model = build_model("sino", dim=b.dim, key=jax.random.PRNGKey(1))
     batch = Batch(np.arange(BATCH, dtype=np.int32), np.zeros(BATCH, np.int32), np.ones(BATCH, np.float32))
@@ -119,8 +138,7 @@ def largest_case() -> None:
     b = benchmark("ns-decaying")
     n = b.sizes.coarse
     frames = jnp.zeros((BATCH, 301, 2, n, n), jnp.float32)
-    one = jnp.ones((), jnp.float32)
-    stats = Statistics(jnp.zeros(2, jnp.float32), one, one)
+    stats = unit_statistics(2)
     model = build_model("sino", dim=2, key=jax.random.PRNGKey(1))
     recipe = Recipe((Stage(10, 1), Stage(25, 1), Stage(300, 1)))
     data = Reference(frames, None, b.start)

@@ -1,7 +1,6 @@
 """`sino reproduce`: all runs of an experiment file, skipping what is done, and one file of results."""
 
 import fcntl
-import os
 import subprocess
 import sys
 import time
@@ -20,6 +19,7 @@ from sino.cli.experiment import Entry, Experiment, checkout, find_experiment, re
 from sino.cli.pool import Job, Limits, Step, last_words, run_jobs
 from sino.cli.progress import duration
 from sino.cli.verbs import Reproduce
+from sino.core.cores import usable_cores
 from sino.core.errors import UserError
 from sino.report.reproduction import describe_run, write_results
 from sino.train.run import Run
@@ -192,7 +192,7 @@ def _job(members: list[Member], data: Path, out: Path, sources: dict[Path, Job],
 
 def _limits(options: Reproduce, together: bool) -> Limits:
     """On a CPU a process per core, each with one thread; on a GPU one process, which has all seeds of a run."""
-    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
+    cores = usable_cores()
     processes = options.processes or (1 if together else min(len(cores), _share() or len(cores)))
     shared = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"} if together and processes > 1 else {}
     pinned = None if together or processes == 1 else tuple(cores)

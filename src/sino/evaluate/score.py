@@ -1,6 +1,5 @@
 """Rollouts of a solver from frame 0, with or without a closure, compared with the coarsened fine solution."""
 
-import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
@@ -11,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from sino.core.cores import usable_cores
 from sino.core.grid import Grid
 from sino.core.rollout import rollout
 from sino.coupling.closure import Closure
@@ -91,7 +91,7 @@ def score(
     """
     parts: list[dict[str, np.ndarray]] = []
     # On a GPU the metrics take longer than the rollouts: every core measures a trajectory while the next ones run.
-    with ThreadPoolExecutor(_cores()) as pool:
+    with ThreadPoolExecutor(len(usable_cores())) as pool:
         pending: list[Future] = []
         for rows in _batches(len(data.seeds), data.frames[0].nbytes):
             truth = data.frames[rows]
@@ -105,10 +105,6 @@ def score(
         parts += [future.result() for future in pending]
     measured = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     return summarise(measured, data.seeds, data.times, grid, first)
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _batches(count: int, trajectory_bytes: int) -> Iterator[slice]:
