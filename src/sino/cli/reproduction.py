@@ -76,13 +76,18 @@ def reproduce(options: Reproduce) -> int:
 
 
 def _members(experiment: Experiment, out: Path, options: Reproduce) -> list[Member]:
+    names = {entry.name for entry in experiment.entries}
+
+    def means(text: str, name: str) -> bool:
+        return text == name if text in names else text in name
+
     def wanted(entry: Entry) -> bool:
-        return not options.only or any(text in entry.name for text in options.only)
+        return not options.only or any(means(text, entry.name) for text in options.only)
 
     for text in options.only:
-        if not any(text in entry.name for entry in experiment.entries):
-            names = ", ".join(entry.name for entry in experiment.entries)
-            raise UserError(f"no run of {experiment.path} has {text!r} in its name; the runs are {names}")
+        if not any(text in name for name in names):
+            listed = ", ".join(entry.name for entry in experiment.entries)
+            raise UserError(f"no run of {experiment.path} has {text!r} in its name; the runs are {listed}")
     members = [Member(e, s, Run(e.folder(out, s))) for e in experiment.entries if wanted(e) for s in e.request.seeds]
     chosen = [member for member in members if not options.seeds or member.seed in options.seeds]
     if not chosen:

@@ -251,7 +251,7 @@ class Reproduce:
     """Trainings side by side, each in its own process; by default one per core, and one in all on a GPU, where a
     training has all seeds of a run."""
     only: tuple[str, ...] = ()
-    """Only runs with one of these texts in `BENCHMARK/MODEL`."""
+    """Only runs with one of these texts in `BENCHMARK/MODEL`; a whole such name is that one alone."""
     seeds: tuple[int, ...] = ()
     """Only these seeds of the runs."""
     seconds: float | None = None
