@@ -5,6 +5,7 @@ python -m bench.training
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -49,7 +50,7 @@ def rollout_loss(b: Benchmark, frames: int) -> Callable[[AbstractModel], Array]:
     segments = gather(data, rows, 0 * rows, frames)
 
     def loss(model: AbstractModel) -> Array:
-        errors = rollout_errors(solver, Closure(model, unit_statistics(len(b.offsets))), data, segments)
+        errors = rollout_errors(solver, Closure(model, unit_statistics(len(b.offsets))), segments)
         return summed_loss(errors, jnp.ones(BATCH, errors.dtype), frames, "mse")
 
     return loss
@@ -74,7 +75,7 @@ def measure(name: str, frames: int, rounds: int) -> None:
 
     def loss(model, closed: bool, u0):
         closure = Closure(model, stats) if closed else None
-        errors = rollout_errors(solver, closure, data, segments._replace(targets=segments.targets.at[0].set(u0)))
+        errors = rollout_errors(solver, closure, replace(segments, targets=segments.targets.at[0].set(u0)))
         return summed_loss(errors, jnp.ones(BATCH, errors.dtype), frames, "mse")
 
     u0 = segments.targets[0]

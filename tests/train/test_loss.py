@@ -65,7 +65,7 @@ def loss_by_hand(model, solver, data, stats, *, coupling, gradient, loss, zero_m
 
 def loss_of_batch(model, solver, data, stats, *, loss, zero_mean=False, bucket=FRAMES, **options):
     segments = gather(data, jnp.asarray(BATCH.rows), jnp.asarray(BATCH.starts), bucket)
-    errors = rollout_errors(solver, Closure(model, stats, zero_mean), data, segments, **options)
+    errors = rollout_errors(solver, Closure(model, stats, zero_mean), segments, **options)
     count = options.get("count", FRAMES)
     weights = jnp.asarray(BATCH.weights)
     return mean_loss(summed_loss(errors, weights, count, loss), weights.sum(), loss)
@@ -150,7 +150,7 @@ def test_windows_start_at_their_own_time():
     data = made_up(KS, trajectories=1)
     moved = made_up(KS, trajectories=1)
     moved = type(data)(jnp.roll(data.frames, 1, axis=1), data.forcing, data.t0 - KS.dt * data.substeps, data.substeps)
-    run = quickly(lambda data, start: rollout_errors(KS, None, data, gather(data, jnp.array([0]), start, 3)))
+    run = quickly(lambda data, start: rollout_errors(KS, None, gather(data, jnp.array([0]), start, 3)))
     expected = run(data, jnp.array([2]))
     np.testing.assert_allclose(run(moved, jnp.array([3])), expected, rtol=1e-12)
     assert np.abs(run(data, jnp.array([3])) - expected).max() > 1e-3
@@ -182,7 +182,7 @@ def test_noise_is_added_to_the_initial_state_and_constrained(name):
     data = made_up(solver, trajectories=2)
     segments = gather(data, jnp.array([0, 1]), jnp.array([0, 1]), 2)
     noise = jnp.asarray(0.1 * np.random.default_rng(0).normal(size=segments.targets[0].shape))
-    errors = quickly(lambda noise: rollout_errors(solver, None, data, segments, noise=noise))(noise)
+    errors = quickly(lambda noise: rollout_errors(solver, None, segments, noise=noise))(noise)
     kept = jnp.stack([solver.constrain(field) for field in noise])
     np.testing.assert_allclose(errors[0], (kept**2).mean(axis=tuple(range(1, kept.ndim))), rtol=1e-12)
     start = gather(data, jnp.array([0]), jnp.array([0]), 0).targets[0, 0] + kept[0]
@@ -195,7 +195,7 @@ def test_noise_is_added_to_the_initial_state_and_constrained(name):
 def test_the_error_of_the_solver_alone_is_a_root_mean_square():
     data = made_up(KS, trajectories=3)
     segments = gather(data, jnp.arange(3), jnp.zeros(3, int), data.frames.shape[1] - 1)
-    errors = quickly(lambda: rollout_errors(KS, None, data, segments))()
+    errors = quickly(lambda: rollout_errors(KS, None, segments))()
     assert error_alone(KS, data) == pytest.approx(float(jnp.sqrt(errors[1:].mean())), rel=1e-10)
     blown = type(data)(data.frames.at[1].set(jnp.inf), data.forcing, data.t0, data.substeps)
     assert error_alone(KS, blown) == pytest.approx(float(jnp.sqrt(errors[1:, ::2].mean())), rel=1e-10)

@@ -55,7 +55,7 @@ def test_the_prediction_is_of_the_size_that_xla_takes(recompute):
         rows = jnp.arange(RECIPE.batch)
         segments = gather(DATA, rows, jnp.zeros_like(rows), RECIPE.longest)
         options = {"chunk": RECIPE.chunk, "recompute": recompute}
-        return rollout_errors(QUICK, Closure(model, statistics()), DATA, segments, **options).sum()
+        return rollout_errors(QUICK, Closure(model, statistics()), segments, **options).sum()
 
     taken = jax.jit(jax.grad(loss)).lower(toy()).compile().memory_analysis().temp_size_in_bytes
     predicted = plan(budget=0 if recompute else 10**12).predicted
@@ -69,7 +69,7 @@ def test_the_prediction_grows_with_the_rollout_as_xla_does():
     def taken_and_predicted(frames):
         def loss(model):
             segments = gather(data, jnp.arange(2), jnp.zeros(2, int), frames)
-            return rollout_errors(FLOW, Closure(model, statistics(2)), data, segments).sum()
+            return rollout_errors(FLOW, Closure(model, statistics(2)), segments).sum()
 
         found = plan_memory(FLOW, statistics(2), data, Recipe((Stage(frames, 1),), batch=2), model, seeds=1, budget=1)
         return jax.jit(jax.grad(loss)).lower(model).compile().memory_analysis().temp_size_in_bytes, found.kept

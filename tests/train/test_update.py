@@ -71,7 +71,7 @@ def train(update, state, turns, batch=BATCH):
 
 def loss_of_batch(model, recipe=RECIPE, data=DATA, batch=BATCH):
     segments = gather(data, jnp.asarray(batch.rows), jnp.asarray(batch.starts), FRAMES)
-    errors = rollout_errors(QUICK, Closure(model, statistics(), recipe.zero_mean), data, segments)
+    errors = rollout_errors(QUICK, Closure(model, statistics(), recipe.zero_mean), segments)
     weights = jnp.asarray(batch.weights, errors.dtype)
     return mean_loss(summed_loss(errors, weights, FRAMES, recipe.loss), weights.sum(), recipe.loss)
 

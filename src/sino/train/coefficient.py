@@ -33,7 +33,7 @@ def fit_coefficient(
     def error(coefficient):
         rows = jnp.arange(len(data))
         segments = gather(data, rows, jnp.zeros_like(rows), data.frames.shape[1] - 1)
-        return rollout_errors(solver, build_classical(name, coefficient, channels, length), data, segments)[1:].mean()
+        return rollout_errors(solver, build_classical(name, coefficient, channels, length), segments)[1:].mean()
 
     low, high = (np.log(edge) for edge in bracket(name, solver.dt))
     done = 0

@@ -1,7 +1,6 @@
 """The loop: batches in, updates out; and rollouts that tell how good the result is."""
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -103,13 +102,11 @@ def make_evaluate(
     compiled program serves references of any length.
     """
 
-    @partial(jax.jit, static_argnums=(2, 3))
-    def errors(models, segments: Segments, t0: float, substeps: int):
-        clock = Reference(segments.targets, segments.forcing, t0, substeps)  # of which no frame is read
-
+    @jax.jit
+    def errors(models, segments: Segments):
         def one(model):
             closure = Closure(model, stats, recipe.zero_mean) if stats is not None else None
-            return rollout_errors(solver, closure, clock, segments, coupling=recipe.coupling)
+            return rollout_errors(solver, closure, segments, coupling=recipe.coupling)
 
         return jnp.moveaxis(one(None)[None] if stats is None else jax.vmap(one)(models), 1, 2)
 
@@ -118,7 +115,7 @@ def make_evaluate(
         for first in range(0, count, size):
             rows = np.minimum(np.arange(first, first + size, dtype=np.int32), count - 1)
             segments = gather(reference, jnp.asarray(rows), jnp.zeros(size, jnp.int32), reference.frames.shape[1] - 1)
-            found.append(np.asarray(errors(models, segments, reference.t0, reference.substeps))[:, : count - first])
+            found.append(np.asarray(errors(models, segments))[:, : count - first])
         return np.concatenate(found, axis=1)
 
     return evaluate

@@ -1,6 +1,6 @@
 """Rollout losses: errors of a batch of windows, frame by frame, and three ways to make one number of them."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -30,25 +30,27 @@ class Reference(eqx.Module):
         return self.frames.shape[0]
 
 
-class Segments(NamedTuple):
+class Segments(eqx.Module):
     """Initial states and targets of a batch, gathered from the data; time leads, for the scan."""
 
     targets: Float[Array, "t_plus_1 b c *n"]
     forcing: Source | None
     starts: Int[Array, " b"]
+    """The frame of the data at which each begins; `t0` and `substeps` are those of the data."""
+    t0: float = eqx.field(static=True)
+    substeps: int = eqx.field(static=True)
 
 
 def gather(data: Reference, rows: Int[Array, " b"], starts: Int[Array, " b"], frames: int) -> Segments:
     """Frames `start..start + frames` of the chosen trajectories. Past the end of the data the last frame repeats."""
     index = jnp.minimum(starts[None, :] + jnp.arange(frames + 1, dtype=starts.dtype)[:, None], data.frames.shape[1] - 1)
     forcing = jax.tree.map(lambda leaf: leaf[rows], data.forcing)
-    return Segments(data.frames[rows[None, :], index], forcing, starts)
+    return Segments(data.frames[rows[None, :], index], forcing, starts, data.t0, data.substeps)
 
 
 def rollout_errors(
     solver: AbstractSolver,
     closure: Closure | None,
-    data: Reference,
     segments: Segments,
     *,
     noise: Float[Array, "b c *n"] | None = None,
@@ -71,8 +73,8 @@ def rollout_errors(
         u0 = jax.vmap(solver.constrain)(u0 + noise)
 
     def advance(u, forcing, i):
-        step = hybrid_step(solver, tau, t0=data.t0, forcing=forcing, coupling=coupling)
-        return repeat(step, data.substeps)(u, i)
+        step = hybrid_step(solver, tau, t0=segments.t0, forcing=forcing, coupling=coupling)
+        return repeat(step, segments.substeps)(u, i)
 
     def body(u, item):
         frame, before, target = item
@@ -80,7 +82,7 @@ def rollout_errors(
             u = jax.lax.stop_gradient(u)
         if gradient == "one-step":
             u = before
-        u = jax.vmap(advance)(u, segments.forcing, data.substeps * (segments.starts + frame))
+        u = jax.vmap(advance)(u, segments.forcing, segments.substeps * (segments.starts + frame))
         return u, _mean_square(u - target)
 
     frames = len(segments.targets) - 1
@@ -119,7 +121,7 @@ def error_alone(solver: AbstractSolver, data: Reference) -> float:
     """
     rows = jnp.arange(len(data), dtype=jnp.int32)
     frames = data.frames.shape[1] - 1
-    errors = jax.jit(lambda data: rollout_errors(solver, None, data, gather(data, rows, 0 * rows, frames)))(data)
+    errors = jax.jit(lambda data: rollout_errors(solver, None, gather(data, rows, 0 * rows, frames)))(data)
     means = errors[1:].mean(axis=0)
     finite = jnp.isfinite(means)
     return float(jnp.sqrt(jnp.where(finite, means, 0).sum() / jnp.maximum(finite.astype(means.dtype).sum(), 1)))

@@ -169,7 +169,6 @@ def _loss(
     errors = rollout_errors(
         solver,
         Closure(model, stats, recipe.zero_mean),
-        data,
         segments,
         noise=noise,
         count=turn.frames,
