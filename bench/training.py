@@ -14,6 +14,7 @@ from jaxtyping import Array
 
 from bench.timing import race
 from sino.benchmarks import Benchmark, benchmark
+from sino.cli.pages import use_large_pages
 from sino.coupling.closure import Closure, Statistics
 from sino.data.windows import Batch
 from sino.models import AbstractModel, build_model
@@ -159,4 +160,5 @@ def largest_case() -> None:
 
 
 if __name__ == "__main__":
+    use_large_pages()  # as `sino train` does
     main()

@@ -3,5 +3,14 @@
 import sys
 
 from sino.cli import main
+from sino.cli.pages import use_large_pages
 
-sys.exit(main())
+
+def run() -> None:
+    """The command, as a program of its own."""
+    use_large_pages()
+    sys.exit(main())
+
+
+if __name__ == "__main__":
+    run()
