@@ -74,7 +74,7 @@ def table(record: dict[str, Any]) -> str:
 
 
 USUAL = {"loss": "log", "out_scale": "defect", "clip": 1.0, "kernel_rate": 1.0, "warmup": 0.0, "zero_mean": True}
-USUAL |= {"initialisation": "live", "optimiser": "adam", "square_decay": 0.99, "refresh": 5}
+USUAL |= {"batch": 8, "initialisation": "live", "optimiser": "adam", "square_decay": 0.99, "refresh": 5}
 NOISE_UNITS = {"deviation": "s", "error of the solver alone over the longest": "e"}
 NOISE_UNITS |= {"error of the solver alone over the training": "w"}
 """What the search gave its noise as a fraction of: the words with which a unit begins, and its letter."""

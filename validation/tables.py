@@ -5,7 +5,7 @@ from pathlib import Path
 
 from bench import account, ratios
 
-from validation import claims, reproduction, schedules
+from validation import claims, reproduction, schedules, unseen
 from validation.record import RESULTS
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -21,6 +21,8 @@ def table(name: str) -> str:
     if name in ("schedules", "search"):
         record = json.loads((TRAINING / f"{name}.json").read_text())
         return schedules.table(record) if name == "schedules" else schedules.search_table(record)
+    if name == "unseen":
+        return unseen.table(json.loads(unseen.FILE.read_text()))
     if name == "performance-cpu":
         return ratios.table(ratios.stored())
     if name.startswith("performance-"):
