@@ -139,6 +139,9 @@ def test_analyses_of_runs_count(tmp_path):
     assert claims.variance(2, 0.9)(results) == "80.0 % at least: not everywhere"
     assert claims.variance(3, 0.95)(results) == "97.0 % at least: reached"
     assert claims.speedup(results) == "12 to 12"
+    whole = {"kernels": [{"block": 0, "branch": "f", "explained": [0.7, 1.0, 1.0]}], "speedup": {}}
+    results = write(tmp_path, "2d", entry("ns-forced-re1000", "sino", [0.1], analysis=whole))
+    assert "by construction" in claims.variance(2, 0.9)(results)
 
 
 def test_a_damaged_result_is_named(tmp_path):
