@@ -63,7 +63,7 @@ def race_of_pages(rounds: int) -> dict[str, float]:
     program = [sys.executable, "-c", f"{code}; print(run())"]
     seconds: dict[str, list[float]] = {"large pages": [], "pages of 4 kB": []}
     for _ in range(rounds):
-        for (_, measured), choice in zip(seconds.items(), (1, 0), strict=True):
+        for measured, choice in zip(seconds.values(), (1, 0), strict=True):
             environment = {**os.environ, TUNABLES: f"{HUGE}={choice}"}
             done = subprocess.run(program, env=environment, capture_output=True, text=True, check=True)
             measured.append(float(done.stdout.split()[-1]))

@@ -19,7 +19,7 @@ from sino.train.run import Run
 def test_seeds_are_averaged_and_schedules_compared_trajectory_by_trajectory():
     rng = np.random.default_rng(1)
     hard = rng.lognormal(sigma=2.0, size=(1, 400))  # what makes a trajectory hard is common to both
-    errors = {"none": 5 * hard, "sino": hard * [[0.5], [1.5]], "sino-paper": 2 * hard + 0 * rng.random((2, 1))}
+    errors = {"none": 5 * hard, "sino": hard * [[0.5], [1.5]], "sino-paper": hard * [[2.0], [2.0]]}
     found = unseen.summarise("ks", errors, {"sino": [1, 2], "sino-paper": [1, 2]})
     none, sino, paper = found["rows"]
     assert found["trajectories"] == 400

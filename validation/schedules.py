@@ -67,7 +67,7 @@ def table(record: dict[str, Any]) -> str:
         for judge in ("paper", "test"):
             errors = np.array([row["errors"]["final"][judge]["mean"] for row in rows], float)
             each = ", ".join(f"{error:.3g}" for error in errors)
-            cells += [f"**{errors.mean():.3g}** ({each})", _spread(errors)]
+            cells += [f"**{errors.mean():.3g}** ({each})", spread(errors)]
         lines.append("| " + " | ".join([*cells, f"{record['paper'][name]:.3g}"]) + " |")
     made = record["rows"][0]["provenance"]
     return "\n".join([*lines, "", f"*From results/training/schedules.json: {made['device']}, jax {made['jax']}.*"])
@@ -97,11 +97,11 @@ def search_table(record: dict[str, Any]) -> str:
             besides.append(recipe["besides"])
         cells = [f"`{row['benchmark']}`", lengths, f"{recipe['learning_rate']:g}", noise, ", ".join(besides)]
         cells += [f"{row['solver_steps'] / 1e3:.0f}k", str(len(unseen)), f"{np.mean(row['training_trajectories']):.3g}"]
-        lines.append("| " + " | ".join([*cells, f"{unseen.mean():.3g}", _spread(unseen)]) + " |")
+        lines.append("| " + " | ".join([*cells, f"{unseen.mean():.3g}", spread(unseen)]) + " |")
     return "\n".join([*lines, "", "*From results/training/search.json.*"])
 
 
-def _spread(errors: np.ndarray) -> str:
+def spread(errors: np.ndarray) -> str:
     """Standard deviation over seeds, in per cent of the mean."""
     return f"{100 * errors.std(ddof=1) / errors.mean():.0f} %" if len(errors) > 1 else ""
 

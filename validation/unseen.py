@@ -25,6 +25,7 @@ from sino.data.store import open_dataset
 from sino.evaluate.score import make_free_run, window_error
 from sino.metrics.errors import standard_error
 from sino.train.run import Run, load_closure
+from validation.schedules import spread
 
 FILE = Path(__file__).parent.parent / "results" / "training" / "unseen.json"
 
@@ -78,11 +79,11 @@ def table(record: dict[str, Any]) -> str:
     for flow in record["flows"]:
         for row in flow["rows"]:
             each = np.array(row["errors"])
-            spread = f"{100 * each.std(ddof=1) / each.mean():.0f} %" if len(each) > 1 else ""
             many = ", ".join(f"{error:.3g}" for error in each) if len(each) > 1 else ""
             error = f"{row['mean']:.3g} ± {row['standard_error']:.1g}"
             title = "none" if row["configuration"] == "none" else f"`{row['configuration']}`"
-            lines.append(f"| `{flow['benchmark']}` | {flow['trajectories']} | {title} | {error} | {many} | {spread} |")
+            cells = [f"`{flow['benchmark']}`", str(flow["trajectories"]), title, error, many, spread(each)]
+            lines.append("| " + " | ".join(cells) + " |")
     for flow in record["flows"]:
         for pair in flow["pairs"]:
             low, high = pair["interval"]
