@@ -9,12 +9,14 @@ from jax.extend.core import jaxprs_in_params
 from small import mixer, toy
 
 from sino.core.files import named_leaves
+from sino.models.layers import Conv, ConvTranspose, Linear
 from sino.train.curriculum import Recipe, Stage
 from sino.train.optimiser import LARGEST_SIDE, REFRESH, Sides, optimiser, orthonormal, scale_by_soap
 from sino.train.update import initial_state
 
 ADAM = optax.scale_by_adam(b2=0.99)
 """With the decay of squares that SOAP has."""
+KEY = jax.random.key(0)
 UPDATES = 12
 SHAPES = {"matrix": (3, 4), "square": (4, 4), "kernel": (4, 2, 2), "head": (LARGEST_SIDE + 1, 3), "row": (1, 2)}
 """No covariance is short of more than one rank, so that its eigenvectors are determined."""
@@ -86,6 +88,36 @@ def test_it_is_the_algorithm(name, turned):
     for mine, other in zip(directions, soap_of_one_matrix(matrices, turned), strict=True):
         # Along axes on which there was no gradient yet, rounding errors are divided by 1e-8.
         np.testing.assert_allclose(mine[name].reshape(other.shape), other, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        Linear(3, 4, key=KEY),
+        Linear(3, 4, key=KEY, bias=False),
+        Linear(1, LARGEST_SIDE + 1, key=KEY),
+        Conv(2, 3, 3, 1, key=KEY),
+        Conv(1, 2, 3, 2, key=KEY),
+        ConvTranspose(2, 3, 4, 1, key=KEY),
+    ],
+    ids=["linear", "without bias", "long", "convolution", "convolution in 2D", "transposed convolution"],
+)
+def test_the_bias_of_a_layer_is_a_column_of_its_matrix(layer):
+    layers, matrices = [], []
+    for seed in range(UPDATES):
+        numbers = np.random.default_rng(seed)
+        gradient = jax.tree.map(lambda leaf, numbers=numbers: jnp.asarray(numbers.normal(size=leaf.shape)), layer)
+        columns = [gradient.weight.reshape(len(gradient.weight), -1)]
+        columns += [] if gradient.bias is None else [gradient.bias[:, None]]
+        layers.append({"layer": gradient, "scale": jnp.ones(())})
+        matrices.append({"layer": jnp.concatenate(columns, axis=1), "scale": jnp.ones(())})
+    for mine, other in zip(run(scale_by_soap(), layers)[0], run(scale_by_soap(), matrices)[0], strict=True):
+        assert jax.tree.structure(mine["layer"]) == jax.tree.structure(layer)
+        found, expected = mine["layer"], np.asarray(other["layer"])
+        size = found.weight[0].size
+        np.testing.assert_array_equal(found.weight.reshape(len(expected), -1), expected[:, :size])
+        if found.bias is not None:
+            np.testing.assert_array_equal(found.bias, expected[:, -1])
 
 
 def test_without_sides_it_is_adam():

@@ -3,12 +3,14 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 from jaxtyping import Array, Float, Int
 
+from sino.models.layers import Conv, ConvTranspose, Linear
 from sino.train.curriculum import Recipe
 
 MEAN_DECAY = 0.9
@@ -25,8 +27,11 @@ FIRST_TURNS = 10
 """Steps of the iteration that find the axes at the first update."""
 FLOOR = 1e-6
 """Of its trace, added to a covariance when its axes turn. It changes no eigenvector and leaves no matrix singular."""
-LARGEST_SIDE = 64
-"""A longer side keeps its axes: SINO's heads, `(width^2, n)`, learn better when only their short side is turned."""
+LARGEST_SIDE = 65
+"""64 inputs and a bias. A longer side keeps its axes: SINO's heads, `(width^2, n + 1)`, learn better when only their
+short side is turned."""
+LAYERS = (Linear, Conv, ConvTranspose)
+"""Layers whose bias is a column of their matrix: what one input more, always 1, would be multiplied by."""
 
 
 class Sides(NamedTuple):
@@ -64,11 +69,12 @@ def optimiser(recipe: Recipe) -> optax.GradientTransformationExtraArgs:
 def scale_by_soap() -> optax.GradientTransformationExtraArgs:
     """Adam in the eigenbasis of Shampoo's two covariances.
 
-    A parameter is a matrix `(m, n)`: its first axis, and all others. With `M` the running mean of its gradient `G`,
-    `Q_L (m, m)` and `Q_R (n, n)` the eigenvectors of the running means of `G G^T` and `G^T G`, and `V` the running mean
-    of `(Q_L^T G Q_R)^2`, its direction is `Q_L (Q_L^T M Q_R / (sqrt(V) + eps)) Q_R^T`, `M` and `V` corrected for their
-    bias as in Adam. A side of one entry, or of more than `LARGEST_SIDE`, has `Q = 1`; parameters of less than two axes
-    are left to Adam.
+    A parameter is a matrix `(m, n)`: its first axis, and all others. The bias of a layer is a column of it, so that
+    axes turn between the two: where the kink of a unit lies depends on both. With `M` the running mean of its gradient
+    `G`, `Q_L (m, m)` and `Q_R (n, n)` the eigenvectors of the running means of `G G^T` and `G^T G`, and `V` the running
+    mean of `(Q_L^T G Q_R)^2`, its direction is `Q_L (Q_L^T M Q_R / (sqrt(V) + eps)) Q_R^T`, `M` and `V` corrected for
+    their bias as in Adam. A side of one entry, or of more than `LARGEST_SIDE`, has `Q = 1`; parameters of less than two
+    axes are left to Adam.
 
     The bases are found at index 0, from the axes of the parameters, by some steps of orthogonal iteration, `Q R = P Q`,
     and then turned by one step at every index that `REFRESH` divides. The index is that of the update, not the state's
@@ -101,6 +107,27 @@ def scale_by_soap() -> optax.GradientTransformationExtraArgs:
     return optax.GradientTransformationExtraArgs(init, update)  # pyright: ignore[reportArgumentType]
 
 
+def _is_layer(node: Any) -> bool:
+    return isinstance(node, LAYERS)
+
+
+def _joined(node: Any) -> Array:
+    """The matrix `[W b]` of a layer; another parameter as it is."""
+    if not _is_layer(node):
+        return node
+    weight = node.weight.reshape(len(node.weight), -1)
+    return weight if node.bias is None else jnp.concatenate([weight, node.bias[:, None]], axis=1)
+
+
+def _parted(joined: Array, like: Any) -> Any:
+    """Undo `_joined` for a node like this one."""
+    if not _is_layer(like):
+        return joined
+    weight, bias = (joined, None) if like.bias is None else (joined[:, :-1], joined[:, -1])
+    whole = eqx.tree_at(lambda node: node.weight, like, weight.reshape(like.weight.shape))
+    return whole if bias is None else eqx.tree_at(lambda node: node.bias, whole, bias)
+
+
 def _groups(arrays: list[Array]) -> list[list[int]]:
     """Which of them have the same shape and type."""
     kinds = [(a.shape, a.dtype) for a in arrays]
@@ -108,17 +135,17 @@ def _groups(arrays: list[Array]) -> list[list[int]]:
 
 
 def _stacked(tree: Any) -> tuple[Array, ...]:
-    """The leaves, those of one shape as one array `(k, ...)`."""
-    leaves = jax.tree.leaves(tree)
-    return tuple(jnp.stack([leaves[at] for at in group]) for group in _groups(leaves))
+    """The parameters, layers joined, those of one shape as one array `(k, ...)`."""
+    parameters = [_joined(node) for node in jax.tree.leaves(tree, is_leaf=_is_layer)]
+    return tuple(jnp.stack([parameters[at] for at in group]) for group in _groups(parameters))
 
 
 def _unstacked(stacks: tuple[Array, ...], like: Any) -> Any:
     """Undo `_stacked` for a tree like this one."""
-    leaves, structure = jax.tree.flatten(like)
-    places = [at for group in _groups(leaves) for at in group]
+    nodes, structure = jax.tree.flatten(like, is_leaf=_is_layer)
+    places = [at for group in _groups([_joined(node) for node in nodes]) for at in group]
     found = dict(zip(places, (one for stack in stacks for one in stack), strict=True))
-    return jax.tree.unflatten(structure, [found[at] for at in range(len(leaves))])
+    return jax.tree.unflatten(structure, [_parted(found[at], node) for at, node in enumerate(nodes)])
 
 
 def _matrix(x: Float[Array, "..."]) -> Float[Array, "..."]:
