@@ -22,7 +22,7 @@ from sino.core.files import write_json
 from sino.core.provenance import git_commit, provenance
 from sino.coupling.closure import Closure
 from sino.models import build_model
-from sino.train.optimiser import REFRESH, scale_by_soap
+from sino.train.soap import REFRESH, scale_by_soap
 
 RESULTS = Path(__file__).parent.parent / "results" / "performance"
 FRAMES = 40

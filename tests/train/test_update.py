@@ -21,7 +21,7 @@ from sino.data.windows import Batch
 from sino.models.hypernetwork import Hypernetwork
 from sino.train.curriculum import Recipe, Stage, paper_stages
 from sino.train.loss import Reference, gather, mean_loss, rollout_errors, summed_loss
-from sino.train.optimiser import REFRESH
+from sino.train.soap import REFRESH
 from sino.train.update import RETRIES, Turn, initial_state, make_update
 
 FRAMES = 3

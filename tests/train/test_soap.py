@@ -9,14 +9,15 @@ from jax.extend.core import jaxprs_in_params
 from small import mixer, toy
 
 from sino.core.files import named_leaves
-from sino.models.layers import Conv, ConvTranspose, Linear
+from sino.models.hypernetwork import Hypernetwork
+from sino.models.layers import Linear
 from sino.train.curriculum import Recipe, Stage
-from sino.train.optimiser import LARGEST_SIDE, REFRESH, Sides, optimiser, orthonormal, scale_by_soap
+from sino.train.optimiser import optimiser
+from sino.train.soap import LARGEST_SIDE, REFRESH, orthonormal, scale_by_soap
 from sino.train.update import initial_state
 
 ADAM = optax.scale_by_adam(b2=0.99)
 """With the decay of squares that SOAP has."""
-KEY = jax.random.key(0)
 UPDATES = 12
 SHAPES = {"matrix": (3, 4), "square": (4, 4), "kernel": (4, 2, 2), "head": (LARGEST_SIDE + 1, 3), "row": (1, 2)}
 """No covariance is short of more than one rank, so that its eigenvectors are determined."""
@@ -51,24 +52,34 @@ def run(transformation, sequence, first=0):
     return directions, states
 
 
-def soap_of_one_matrix(sequence, turned):
-    """The algorithm as one would write it down, for a sequence of matrices of which some sides turn."""
+def generators():
+    return [np.random.default_rng(seed) for seed in range(UPDATES)]
+
+
+def soap_of_one_array(sequence, turned):
+    """The algorithm as one would write it down, for a sequence of arrays some axes of which turn."""
     shape = sequence[0].shape
     mean, square = np.zeros(shape), np.zeros(shape)
     covariance, basis = [np.zeros((n, n)) for n in shape], [np.eye(n) for n in shape]
+
+    def rotated(x, matrices):
+        for axis, q in enumerate(matrices):
+            x = np.moveaxis(np.tensordot(q, x, axes=(0, axis)), 0, axis)
+        return x
+
     for count, g in enumerate(sequence, start=1):
-        for side, product in enumerate((g @ g.T, g.T @ g)):
-            covariance[side] = 0.95 * covariance[side] + 0.05 * product
+        for axis in range(g.ndim):
+            flat = np.moveaxis(g, axis, 0).reshape(shape[axis], -1)
+            covariance[axis] = 0.95 * covariance[axis] + 0.05 * flat @ flat.T
             for _ in range(10 if count == 1 else 1):
-                if turned[side] and (count - 1) % 5 == 0:
-                    unit = covariance[side] / np.trace(covariance[side]) + 1e-6 * np.eye(len(basis[side]))
-                    q, r = np.linalg.qr(unit @ basis[side])
-                    basis[side] = q * np.sign(np.diag(r))
-        left, right = basis
+                if turned[axis] and (count - 1) % 5 == 0:
+                    unit = covariance[axis] / np.trace(covariance[axis]) + 1e-6 * np.eye(shape[axis])
+                    q, r = np.linalg.qr(unit @ basis[axis])
+                    basis[axis] = q * np.sign(np.diag(r))
         mean = 0.9 * mean + 0.1 * g
-        square = 0.99 * square + 0.01 * (left.T @ g @ right) ** 2
-        inside = left.T @ mean @ right / (1 - 0.9**count)
-        yield left @ (inside / (np.sqrt(square / (1 - 0.99**count)) + 1e-8)) @ right.T
+        square = 0.99 * square + 0.01 * rotated(g, basis) ** 2
+        inside = rotated(mean / (1 - 0.9**count), basis)
+        yield rotated(inside / (np.sqrt(square / (1 - 0.99**count)) + 1e-8), [q.T for q in basis])
 
 
 @pytest.mark.parametrize(
@@ -85,39 +96,30 @@ def test_it_is_the_algorithm(name, turned):
     sequence = gradients(SHAPES)
     directions, _ = run(scale_by_soap(), sequence)
     matrices = [np.asarray(tree[name]).reshape(len(tree[name]), -1) for tree in sequence]
-    for mine, other in zip(directions, soap_of_one_matrix(matrices, turned), strict=True):
+    for mine, other in zip(directions, soap_of_one_array(matrices, turned), strict=True):
         # Along axes on which there was no gradient yet, rounding errors are divided by 1e-8.
         np.testing.assert_allclose(mine[name].reshape(other.shape), other, atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    "layer",
-    [
-        Linear(3, 4, key=KEY),
-        Linear(3, 4, key=KEY, bias=False),
-        Linear(1, LARGEST_SIDE + 1, key=KEY),
-        Conv(2, 3, 3, 1, key=KEY),
-        Conv(1, 2, 3, 2, key=KEY),
-        ConvTranspose(2, 3, 4, 1, key=KEY),
-    ],
-    ids=["linear", "without bias", "long", "convolution", "convolution in 2D", "transposed convolution"],
-)
-def test_the_bias_of_a_layer_is_a_column_of_its_matrix(layer):
-    layers, matrices = [], []
-    for seed in range(UPDATES):
-        numbers = np.random.default_rng(seed)
-        gradient = jax.tree.map(lambda leaf, numbers=numbers: jnp.asarray(numbers.normal(size=leaf.shape)), layer)
-        columns = [gradient.weight.reshape(len(gradient.weight), -1)]
-        columns += [] if gradient.bias is None else [gradient.bias[:, None]]
-        layers.append({"layer": gradient, "scale": jnp.ones(())})
-        matrices.append({"layer": jnp.concatenate(columns, axis=1), "scale": jnp.ones(())})
-    for mine, other in zip(run(scale_by_soap(), layers)[0], run(scale_by_soap(), matrices)[0], strict=True):
-        assert jax.tree.structure(mine["layer"]) == jax.tree.structure(layer)
-        found, expected = mine["layer"], np.asarray(other["layer"])
-        size = found.weight[0].size
-        np.testing.assert_array_equal(found.weight.reshape(len(expected), -1), expected[:, :size])
-        if found.bias is not None:
-            np.testing.assert_array_equal(found.bias, expected[:, -1])
+def test_the_head_of_a_hypernetwork_turns_along_three_axes():
+    net = Hypernetwork(1, 2, 2, 3, 1, key=jax.random.key(0))
+    sequence = [jax.tree.map(lambda x, n=numbers: jnp.asarray(n.normal(size=x.shape)), net) for numbers in generators()]
+    directions, _ = run(scale_by_soap(), sequence)
+    cubes = [np.concatenate([g.heads[0].weight, g.heads[0].bias[:, None]], axis=1).reshape(3, 3, 3) for g in sequence]
+    for mine, other in zip(directions, soap_of_one_array(cubes, (True, True, True)), strict=True):
+        np.testing.assert_allclose(mine.heads[0].weight, other[:, :, :2].reshape(9, 2), atol=1e-6)
+        np.testing.assert_allclose(mine.heads[0].bias, other[:, :, 2].reshape(9), atol=1e-6)
+
+
+def test_a_small_layer_has_a_covariance_of_all_pairs():
+    """Adam along the axes of its entries, so that a turn of the whole row changes nothing but the turn."""
+    layer = Linear(2, 2, key=jax.random.key(0))
+    sequence = [jax.tree.map(lambda x, n=n: jnp.asarray(n.normal(size=x.shape)), layer) for n in generators()]
+    directions, _ = run(scale_by_soap(), sequence)
+    rows = [np.concatenate([g.weight, g.bias[:, None]], axis=1).reshape(1, 6) for g in sequence]
+    for mine, other in zip(directions, soap_of_one_array(rows, (False, True)), strict=True):
+        found = np.concatenate([mine.weight, mine.bias[:, None]], axis=1)
+        np.testing.assert_allclose(found, other.reshape(2, 3), atol=1e-6)
 
 
 def test_without_sides_it_is_adam():
@@ -254,7 +256,7 @@ def test_the_names_in_a_checkpoint():
     adam = ["count", "mu.slope", "mu.offset", "nu.slope", "nu.offset"]
     assert names(toy()) == [f"0.{name}" for name in adam]
     assert names(toy(), clip=1.0) == [f"1.{name}" for name in adam]
-    sides = [f"{field}.0.{side}" for field in ("covariances", "bases") for side in Sides._fields]
+    sides = [f"{field}.0.{axis}" for field in ("covariances", "bases") for axis in range(2)]
     leaves = ["mean.0", "mean.1", "square.0", "square.1"]
     assert names(mixer(), optimiser="soap") == [f"0.{name}" for name in ("count", *leaves, *sides)]
 
