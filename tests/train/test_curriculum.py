@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from sino.core.errors import UserError
-from sino.train.curriculum import COMPILATIONS, OURS, STAGES_2D, Recipe, Stage, check_recipe, paper_stages, recipe_for
+from sino.train.curriculum import COMPILATIONS, OURS, OURS_2D, Recipe, Stage, check_recipe, paper_stages, recipe_for
 
 
 def test_the_papers_schedule_is_its_formula():
@@ -58,7 +58,7 @@ def test_a_short_window_shortens_every_stage():
     assert {stage.frames for stage in ours.stages} == {10} and ours.epochs == OURS.epochs
     assert ours.chunk == ours.longest == ours.bucket(10) == 10
     assert recipe_for("ours", 7, 4).longest == 7
-    assert recipe_for("ours", 300, 64, dim=2).stages == recipe_for("ours", 300, 64, dim=3).stages == STAGES_2D
+    assert recipe_for("ours", 300, 64, dim=2) == recipe_for("ours", 300, 64, dim=3) == OURS_2D
     assert recipe_for("paper", 10, 4).stages == (Stage(10, 300),)
     for recipe in (ours, recipe_for("paper", 10, 4)):
         check_recipe(recipe, 10)

@@ -94,7 +94,7 @@ class Recipe:
 OURS = Recipe(
     stages=(Stage(20, 150), Stage(60, 450), Stage(150, 200)),
     optimiser="soap",
-    learning_rate=5e-3,
+    learning_rate=1e-2,
     kernel_rate=4.0,
     warmup=0.05,
     clip=1.0,
@@ -106,7 +106,7 @@ OURS = Recipe(
     zero_mean=True,
 )
 """Found by measurement on three flows in one dimension: see docs/training.md."""
-STAGES_2D = (Stage(20, 100), Stage(40, 300))
+OURS_2D = replace(OURS, stages=(Stage(20, 100), Stage(40, 300)), learning_rate=5e-3)
 """Ours in two and three dimensions, where a step is dear: longer rollouts cost more than they brought."""
 
 
@@ -126,9 +126,9 @@ def recipe_for(
     """
     if schedule == "paper":
         return Recipe(paper_stages(train_frames), weight_decay=weight_decay)
-    ours = OURS.stages if dim == 1 else STAGES_2D
-    stages = tuple(Stage(min(k, train_frames), epochs) for k, epochs in ours)
-    return replace(OURS, stages=stages, passes=max(1, round(64 / trajectories)))
+    ours = OURS if dim == 1 else OURS_2D
+    stages = tuple(Stage(min(k, train_frames), epochs) for k, epochs in ours.stages)
+    return replace(ours, stages=stages, passes=max(1, round(64 / trajectories)))
 
 
 def check_recipe(recipe: Recipe, train_frames: int) -> None:
