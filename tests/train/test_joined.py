@@ -18,8 +18,12 @@ LARGE = SMALL // 3
 @pytest.mark.parametrize("dim", [1, 2])
 @pytest.mark.parametrize("name", MODELS)
 def test_there_and_back(name, dim):
-    model = eqx.filter(build_model(name, dim=dim, key=KEY), eqx.is_array)
-    for back in (parted(joined(model), model), unstacked(stacked(model), model)):
+    """From other numbers than those of the network, since what it starts with may be all zeros or all ones."""
+    shapes = eqx.filter_eval_shape(build_model, name, dim=dim, key=KEY)
+    numbers = np.random.default_rng(0)
+    model = jax.tree.map(lambda x: jnp.asarray(numbers.normal(size=x.shape)), shapes)
+    empty = jax.tree.map(jnp.zeros_like, model)
+    for back in (parted(joined(model), empty), unstacked(stacked(model), empty)):
         assert eqx.tree_equal(back, model)
     sizes = [sum(leaf.size for leaf in jax.tree.leaves(tree)) for tree in (model, joined(model), stacked(model))]
     assert len(set(sizes)) == 1
@@ -60,3 +64,19 @@ def test_other_parameters_are_matrices_or_left_alone():
     tree = {"kernel": jnp.ones((4, 3, 2)), "matrix": jnp.ones((2, 3)), "vector": jnp.ones(5), "number": jnp.ones(())}
     shapes = {name: array.shape for name, array in joined(tree).items()}
     assert shapes == {"kernel": (4, 6), "matrix": (2, 3), "vector": (5,), "number": ()}
+
+
+def test_a_subclass_of_a_layer_is_no_layer():
+    """It may hold more than a weight and a bias."""
+
+    class Gained(Linear):
+        gain: jax.Array
+
+        def __init__(self):
+            super().__init__(3, 2, key=KEY)
+            self.gain = jnp.full(4, 2.0)
+
+    layer = Gained()
+    arrays = joined(layer)
+    assert [leaf.shape for leaf in jax.tree.leaves(arrays)] == [leaf.shape for leaf in jax.tree.leaves(layer)]
+    assert eqx.tree_equal(parted(arrays, jax.tree.map(jnp.zeros_like, layer)), layer)

@@ -1,12 +1,13 @@
 """SOAP against a plain loop, against Adam where they must agree and where they must not, and what it leaves out."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
 from jax.extend.core import jaxprs_in_params
-from small import mixer, toy
+from small import largest_difference, mixer, tiny_sino, toy
 
 from sino.core.files import named_leaves
 from sino.models.hypernetwork import Hypernetwork
@@ -52,8 +53,8 @@ def run(transformation, sequence, first=0):
     return directions, states
 
 
-def generators():
-    return [np.random.default_rng(seed) for seed in range(UPDATES)]
+def generators(seed=0):
+    return [np.random.default_rng((seed, update)) for update in range(UPDATES)]
 
 
 def soap_of_one_array(sequence, turned):
@@ -112,7 +113,6 @@ def test_the_head_of_a_hypernetwork_turns_along_three_axes():
 
 
 def test_a_small_layer_has_a_covariance_of_all_pairs():
-    """Adam along the axes of its entries, so that a turn of the whole row changes nothing but the turn."""
     layer = Linear(2, 2, key=jax.random.key(0))
     sequence = [jax.tree.map(lambda x, n=n: jnp.asarray(n.normal(size=x.shape)), layer) for n in generators()]
     directions, _ = run(scale_by_soap(), sequence)
@@ -205,6 +205,23 @@ def test_seeds_turn_their_bases_only_now_and_then_and_those_of_equal_size_togeth
     assert loops(shared, inside_conditions=False) == 0
     assert loops(shared, inside_conditions=True) == 2 * len(sizes)
     assert loops(apart, inside_conditions=False) > 0
+
+
+def test_seeds_of_a_network_together_are_seeds_alone():
+    shapes = eqx.filter_eval_shape(tiny_sino, depth=1)
+    sequences = [
+        [jax.tree.map(lambda x, n=n: jnp.asarray(n.normal(size=x.shape)), shapes) for n in generators(seed)]
+        for seed in range(2)
+    ]
+    together = [jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees) for trees in zip(*sequences, strict=True)]
+    soap = scale_by_soap()
+    step = jax.jit(jax.vmap(lambda g, state, index: soap.update(g, state, index=index), (0, 0, None)))
+    state = jax.vmap(soap.init)(together[0])
+    alone = [run(soap, sequence)[0] for sequence in sequences]
+    for index, gradient in enumerate(together):
+        directions, state = step(gradient, state, jnp.int32(index))
+        for seed in range(2):
+            assert largest_difference(jax.tree.map(lambda x, s=seed: x[s], directions), alone[seed][index]) < 1e-6
 
 
 def test_a_parameter_without_gradient_keeps_an_orthogonal_basis():

@@ -97,7 +97,8 @@ class Train:
     passes: int | None = None
     """Windows of each trajectory per epoch."""
     optimiser: Literal["adam", "soap"] | None = None
-    """Adam (the paper), or Adam along axes that follow the covariances of the gradient (SOAP)."""
+    """Adam (the paper), or Adam along axes that follow the covariances of the gradient (SOAP). With Adam, our schedule
+    does better at `--learning-rate 5e-3`."""
     learning_rate: float | None = None
     """At its peak."""
     warmup: float | None = None

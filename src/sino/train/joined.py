@@ -18,24 +18,26 @@ LAYERS = (Linear, Conv, ConvTranspose)
 
 
 def _is_whole(node: Any) -> bool:
-    return isinstance(node, (Hypernetwork, *LAYERS))
+    """Not a subclass, which may hold more than weight and bias."""
+    return type(node) in (Hypernetwork, *LAYERS)
 
 
 def joined(tree: Any) -> Any:
     """The parameters of a network as arrays whose entries act together.
 
-    A layer is its matrix `[W b]`: where the kink of a unit lies depends on both. A small one is one row, so that a side
-    knows of every pair of its entries: the layers that generate kernels, above all, which otherwise may fail to put a
-    kink where it is needed. The head of a hypernetwork holds matrices `(width, width)`, one per bottleneck unit and one
-    more, and has three axes. Another parameter is the matrix of its first axis and all others.
+    A layer of ours is its matrix `[W b]`: where the kink of a unit lies depends on both. A small one is one row, whose
+    covariance holds every pair of its entries: above all, in one dimension, the layers that generate kernels, which
+    otherwise may fail to put a kink where it is needed. The head of a hypernetwork holds matrices `(width, width)`, one
+    per bottleneck unit and one more, and has three axes. Another parameter is the matrix of its first axis and all
+    others.
     """
 
     def join(node: Any) -> Any:
-        if isinstance(node, Hypernetwork):
+        if type(node) is Hypernetwork:
             heads = [_with_bias(head) for head in node.heads]
             cubes = [head.reshape(math.isqrt(len(head)), -1, head.shape[1]) for head in heads]
             return [*map(join, node.layers), *cubes]
-        if isinstance(node, LAYERS):
+        if type(node) in LAYERS:
             matrix = _with_bias(node)
             return matrix.reshape(1, -1) if matrix.size <= SMALL else matrix
         return node.reshape(len(node), -1) if node.ndim > 2 else node
@@ -47,11 +49,11 @@ def parted(arrays: Any, like: Any) -> Any:
     """Undo `joined` for a tree like this one."""
 
     def part(node: Any, found: Any) -> Any:
-        if isinstance(node, Hypernetwork):
+        if type(node) is Hypernetwork:
             parts = [part(layer, array) for layer, array in zip((*node.layers, *node.heads), found, strict=True)]
             count = len(node.layers)
             return eqx.tree_at(lambda n: (n.layers, n.heads), node, (tuple(parts[:count]), tuple(parts[count:])))
-        if isinstance(node, LAYERS):
+        if type(node) in LAYERS:
             matrix = found.reshape(len(node.weight), -1)
             size = math.prod(node.weight.shape[1:])
             layer = eqx.tree_at(lambda n: n.weight, node, matrix[:, :size].reshape(node.weight.shape))

@@ -9,7 +9,7 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, Int
 
-from sino.train.joined import stacked, unstacked
+from sino.train.joined import SMALL, stacked, unstacked
 
 MEAN_DECAY = 0.9
 """As in Adam."""
@@ -25,20 +25,20 @@ FIRST_TURNS = 10
 """Steps of the iteration that find the axes at the first update."""
 FLOOR = 1e-6
 """Of its trace, added to a covariance when its axes turn. It changes no eigenvector and leaves no matrix singular."""
-LARGEST_SIDE = 80
-"""A longer side keeps its axes. That of a joined row is not longer."""
+LARGEST_SIDE = SMALL
+"""A longer side keeps its axes. The row that is a small layer has no longer one."""
 
 Sides = tuple[Array | None, ...]
 """A square matrix for each axis of an array; None for a side that keeps its axes."""
 
 
 class SoapState(NamedTuple):
-    """What SOAP remembers. Parameters of one shape are in one stack: on a GPU each operation costs its launch."""
+    """What SOAP remembers. Joined arrays of one shape are in one stack: on a GPU each operation costs its launch."""
 
     count: Array
     """Updates that it has seen. A seed that went back has seen fewer than were made."""
     mean: tuple[Array, ...]
-    """Of gradients, along the axes of the parameters."""
+    """Of gradients, along the axes of the joined arrays."""
     square: tuple[Array, ...]
     """Mean of squared gradients, along the axes of the bases."""
     covariances: tuple[Sides, ...]
@@ -57,7 +57,7 @@ def scale_by_soap() -> optax.GradientTransformationExtraArgs:
 
     The arrays are those of `joined`: parameters that act together. One of less than two axes is left to Adam.
 
-    The bases are found at index 0, from the axes of the parameters, by some steps of orthogonal iteration, `Q R = P Q`,
+    The bases are found at index 0, from the axes of the arrays, by some steps of orthogonal iteration, `Q R = P Q`,
     and then turned by one step at every index that `REFRESH` divides. The index is that of the update, not the state's
     count: seeds under `vmap` share it, so that no step is computed in between. Any state fits any index, since any
     orthogonal matrix is a basis.
@@ -146,7 +146,7 @@ def _by_size(function: Callable[..., Array], *trees: Any) -> Any:
     kinds = [(row[0].shape[-1], row[0].dtype) for row in rows]
     for kind in dict.fromkeys(kinds):
         members = [at for at, other in enumerate(kinds) if other == kind]
-        joined = (jnp.concatenate(stacks) for stacks in zip(*(rows[at] for at in members), strict=True))
+        together = (jnp.concatenate(stacks) for stacks in zip(*(rows[at] for at in members), strict=True))
         ends = np.cumsum([len(rows[at][0]) for at in members])[:-1]
-        results |= zip(members, jnp.split(function(*joined), ends), strict=True)
+        results |= zip(members, jnp.split(function(*together), ends), strict=True)
     return jax.tree.unflatten(jax.tree.structure(trees[0]), [results[at] for at in range(len(rows))])
