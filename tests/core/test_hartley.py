@@ -1,4 +1,4 @@
-"""The Hartley transform: its own inverse and adjoint, filters by reflections, and kernels equal to the plain form."""
+"""The Hartley transform: its own inverse and adjoint, and kernels equal to the plain form."""
 
 import jax
 import jax.numpy as jnp
@@ -8,15 +8,11 @@ import pytest
 from sino.core import fast
 from sino.core.hartley import (
     LARGEST_PLANE,
-    REFLECTIONS,
-    TURNED,
     activated,
     added,
     cas_matrix,
     even_filter,
     hartley,
-    reflected,
-    reflected_filter,
     transform,
 )
 
@@ -45,28 +41,6 @@ def test_it_is_its_own_inverse_and_adjoint(getkey, n):
     x, y = normal(getkey, 2, *n), normal(getkey, 2, *n)
     np.testing.assert_allclose(hartley(hartley(x)), x, atol=1e-12)
     np.testing.assert_allclose(jnp.vdot(hartley(x), y), jnp.vdot(x, hartley(y)), atol=1e-10)
-
-
-def act(fields, h):
-    return sum(fields[s] * reflected(h, along) for s, along in enumerate(REFLECTIONS))
-
-
-@pytest.mark.parametrize("n", GRIDS, ids=str)
-def test_a_filter_acts_on_four_reflections(getkey, n):
-    """A convolution, with a kernel that has no symmetry, by way of Hartley and of Fourier space."""
-    kernel, x = normal(getkey, *n), normal(getkey, 1, *n)
-    m = jnp.fft.rfft2(kernel)
-    by_fourier = jnp.fft.irfft2(m * jnp.fft.rfft2(x[0]), s=n)
-    by_hartley = hartley(act(reflected_filter(m, n[1]), hartley(x)[0])[None])[0]
-    np.testing.assert_allclose(by_hartley, by_fourier, atol=1e-11)
-
-
-@pytest.mark.parametrize("n", GRIDS, ids=str)
-def test_turned_fields_are_those_of_the_adjoint(getkey, n):
-    fields = reflected_filter(jnp.fft.rfft2(normal(getkey, *n)), n[1])
-    x, y = normal(getkey, *n), normal(getkey, *n)
-    turned = fields * jnp.asarray(TURNED)[:, None, None]
-    np.testing.assert_allclose(jnp.vdot(act(fields, x), y), jnp.vdot(x, act(turned, y)), atol=1e-9)
 
 
 def test_gradients_are_those_of_the_plain_form(getkey):

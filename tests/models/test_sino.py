@@ -87,6 +87,7 @@ def test_filters_equal_dense_in_value_and_gradient(getkey, n, branch):
         ((12, 10), {"depth": 3, "residual": 0.7}),
         ((7, 9), {"branch": "frequency", "depth": 3}),
         ((8, 8), {"branch": "spatial", "depth": 3}),
+        ((8, 8), {"clip": 80.0, "depth": 3}),
     ],
     ids=str,
 )
@@ -103,21 +104,17 @@ def test_forms_take_other_numbers_of_channels(getkey, form, n):
 
 
 def test_hartley_is_refused_where_it_cannot_be(getkey):
-    for dim, sizes, reason in ((1, {}, "two dimensions"), (2, {"clip": 80.0}, "not clipped")):
-        model = SINO(dim, key=getkey(), width=4, depth=3, form="hartley", **sizes)
-        with pytest.raises(UserError, match=reason):
-            model.prepare((8,) * dim)
+    with pytest.raises(UserError, match="two dimensions"):
+        SINO(1, key=getkey(), width=4, depth=3, form="hartley").prepare((8,))
 
 
-def test_on_an_accelerator_auto_is_hartley_in_two_dimensions_if_bottlenecks_are_small(getkey, monkeypatch):
-    def prepared(**sizes):
-        return eqx.filter_eval_shape(lambda: SINO(2, key=key, width=4, depth=3, **sizes).prepare((16, 16)))
+def test_on_an_accelerator_auto_is_hartley_in_two_dimensions(getkey, monkeypatch):
+    def prepared():
+        return eqx.filter_eval_shape(lambda: SINO(2, key=key, width=4, depth=3).prepare((16, 16)))
 
     key = getkey()
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     assert isinstance(prepared(), HartleySINO)
-    assert isinstance(prepared(frequency_bottleneck=16), MergedSINO)
-    assert isinstance(prepared(clip=80.0), MergedSINO)
     monkeypatch.setenv("SINO_FAST", "0")
     assert isinstance(prepared(), PreparedSINO)
 

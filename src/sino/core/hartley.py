@@ -5,8 +5,7 @@ symmetric and orthogonal, so the transform is its own inverse and its own adjoin
 and their gradients. On grids of up to some hundred points it is two matrix products per plane, which an accelerator
 does faster than a complex transform with the copies and scalings around it.
 
-A translation-invariant operator with the Fourier filter `m(k)`, `m(-k) = conj m(k)`, acts here on the four reflections
-of a wavenumber: see `reflected_filter`. Bracewell, *The Hartley Transform*, Oxford 1986.
+How the Fourier modes of a field are found in its spectrum says `sino.core.orbits`. Bracewell, *The Hartley Transform*, Oxford 1986.
 """
 
 import math
@@ -17,12 +16,17 @@ import numpy as np
 from jax.custom_batching import custom_vmap
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
-from jaxtyping import Array, Complex, Float, Inexact
+from jaxtyping import Array, Float, Inexact
 
 from sino.core import fast
 
 LARGEST_PLANE = 64
 """Largest plane, points per axis, whose three operands fit the on-chip memory of a GPU."""
+
+
+PRODUCTS = jax.lax.DotAlgorithmPreset.BF16_BF16_F32_X6
+"""Precision of its products on a GPU: numbers of float32 in three parts of 16 bits. In TF32 parts it takes half as long
+again and is less exact."""
 
 
 def cas_matrix(n: int) -> Float[np.ndarray, "n n"]:
@@ -40,23 +44,7 @@ def reflected(h: Inexact[Array, "... x y"], along: tuple[bool, bool]) -> Inexact
 
 
 REFLECTIONS = ((False, False), (True, False), (False, True), (True, True))
-"""The four reflections of a wavenumber, in the order of the fields of `reflected_filter`."""
-TURNED = np.array([1.0, -1.0, -1.0, 1.0])
-"""Signs that turn the fields of a filter into those of its adjoint."""
-
-
-def reflected_filter(m: Complex[Array, "*j x k"], ny: int) -> Float[Array, "*j 4 x y"]:
-    """Fields `f_s(k)` with `(m * h)(k) = sum_s f_s(k) h(s k)` over the four reflections `s`.
-
-    `m` is given on the half spectrum and has to belong to a map of real fields. Of its real part, even under `k -> -k`,
-    the part that is even in each component acts on `h(k)`, the part that is odd in both on `h(-k)`; of its imaginary
-    part, the one odd in `kx` acts on `h(-kx, ky)`, the one odd in `ky` on `h(kx, -ky)`.
-    """
-    upper = jnp.conj(jnp.roll(jnp.flip(m[..., 1 : (ny + 1) // 2], (-2, -1)), 1, -2))
-    whole = jnp.concatenate([m, upper], axis=-1)
-    turned = reflected(whole, (True, False))
-    even, odd = 0.5 * (whole + turned), 0.5 * (whole - turned)
-    return jnp.stack([even.real, -odd.imag, -even.imag, -odd.real], axis=-3)
+"""The four reflections of a wavenumber."""
 
 
 @jax.custom_vjp
@@ -118,7 +106,7 @@ def transform(
         y = y if bias is None else jax.nn.relu(y + bias[:, None, None])
         return y if onto is None else onto + y
 
-    precision = jax.lax.Precision.HIGHEST if interpret else fast.PRODUCTS  # a CPU has no such units
+    precision = jax.lax.Precision.HIGHEST if interpret else PRODUCTS  # a CPU has no such units
 
     def kernel(x_ref, left_ref, right_ref, *refs):
         extras, out_ref = iter(refs[:-1]), refs[-1]

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from sino.core.rollout import repeat
-from sino.models.model import AbstractModel
+from sino.models.model import AbstractModel, Operator
 from sino.physics.solver import AbstractSolver, Source, State, clocked
 
 OutScale = Literal["defect", "sigma"]
@@ -35,22 +35,29 @@ class Closure(eqx.Module):
     stats: Statistics
     zero_mean: bool = eqx.field(static=True, default=False)
 
-    def prepare(self, n: tuple[int, ...]) -> Tendency:
+    def prepare(self, n: tuple[int, ...]) -> "PreparedClosure":
         """All that depends on weights and grid only, computed once: a pure function of a state on `n` cells."""
-        operator = self.model.prepare(n)
-        axes = tuple(range(1, 1 + len(n)))
-
-        def tau(u: State) -> State:
-            mean = self.stats.mean.astype(u.dtype).reshape(-1, *[1] * len(n))
-            scale_in, scale_out = self.stats.scale_in.astype(u.dtype), self.stats.scale_out.astype(u.dtype)
-            tendency = scale_out * operator((u - mean) / scale_in)
-            return tendency - tendency.mean(axis=axes, keepdims=True) if self.zero_mean else tendency
-
-        return tau
+        return PreparedClosure(self.model.prepare(n), self.stats, self.zero_mean)
 
     def __call__(self, u: State) -> State:
         """Prepare for the grid of `u` and apply."""
         return self.prepare(u.shape[1:])(u)
+
+
+class PreparedClosure(eqx.Module):
+    """A closure made ready for one grid: a pure function of a state."""
+
+    operator: Operator
+    stats: Statistics
+    zero_mean: bool = eqx.field(static=True)
+
+    def __call__(self, u: State) -> State:
+        """The tendency of a state."""
+        axes = tuple(range(1, u.ndim))
+        mean = self.stats.mean.astype(u.dtype).reshape(-1, *[1] * len(axes))
+        scale_in, scale_out = self.stats.scale_in.astype(u.dtype), self.stats.scale_out.astype(u.dtype)
+        tendency = scale_out * self.operator((u - mean) / scale_in)
+        return tendency - tendency.mean(axis=axes, keepdims=True) if self.zero_mean else tendency
 
 
 def measure_statistics(

@@ -10,7 +10,7 @@ from sino.core.fourier import irfft, rfft
 from sino.core.hartley import activated, added, hartley
 from sino.models.generated import DenseFilter, DenseKernel, Factorised
 from sino.models.layers import Linear
-from sino.models.reflected import ReflectedMix, ThinFilter
+from sino.models.modes import ModeMix
 
 
 class PreparedSINO(eqx.Module):
@@ -85,7 +85,7 @@ class HartleySINO(eqx.Module):
 
     lift: Float[Array, "c ci"]
     blocks: tuple["HartleyBlock", ...]
-    last: ThinFilter
+    last: ModeMix
     bias: Float[Array, " co"]
 
     def __call__(self, x: Float[Array, "ci *n"]) -> Float[Array, "co *n"]:
@@ -100,7 +100,7 @@ class HartleySINO(eqx.Module):
 class HartleyBlock(eqx.Module):
     """A block with activation: `h + fuse relu(mix + bias)`, the residual factor in `fuse`."""
 
-    mix: ReflectedMix | ThinFilter
+    mix: ModeMix
     bias: Float[Array, " c"]
     fuse: Float[Array, "co c"] | Float[Array, ""]
 

@@ -11,7 +11,6 @@ from jaxtyping import Array, Complex, Float
 from sino.core import fast
 from sino.core.errors import UserError
 from sino.models.generated import (
-    FACTORISED_UP_TO,
     DenseFilter,
     Factorised,
     Form,
@@ -25,8 +24,8 @@ from sino.models.generated import (
 from sino.models.hypernetwork import Hypernetwork, Initialisation, box, make_live, offset_coordinates
 from sino.models.layers import OUT_STD, Key, Linear
 from sino.models.model import AbstractModel, Operator
+from sino.models.modes import ModeMix
 from sino.models.prepared import HartleyBlock, HartleySINO, MergedSINO, PreparedBlock, PreparedSINO
-from sino.models.reflected import ReflectedMix, ThinFilter
 
 Branch = Literal["both", "frequency", "spatial"]
 
@@ -46,9 +45,8 @@ class SINO(AbstractModel):
     and per offset, as the paper writes it), `merged` (linear maps that meet are multiplied out beforehand: the lift
     with the first block, the last block with the projection; blocks between take whichever of the other two is cheaper
     for these sizes), `filters` (merged, with the two branches of a block between as one matrix per mode), or, in two
-    dimensions, `hartley` (merged, in real numbers, with kernels for GPUs). They are the same function. `auto` is
-    `merged` on a CPU; on an accelerator it is `hartley` in two dimensions, unless the bottlenecks are large, and
-    `filters` elsewhere. `clip` limits the entries of the generated filter to that percentile of their magnitudes (off
+    dimensions, `hartley` (`filters` in real numbers, with kernels for GPUs). They are the same function. `auto` is
+    `merged` on a CPU; on an accelerator it is `hartley` in two dimensions and `filters` elsewhere. `clip` limits the entries of the generated filter to that percentile of their magnitudes (off
     by default; it makes the frequency branch dense, since a clipped filter is no longer of low rank).
     `initialisation` is `live` (no dead units, variance kept) or `plain` (uniform by fan-in).
     """
@@ -130,7 +128,7 @@ class SINO(AbstractModel):
             return "factorised"
         if not fast.accelerated():
             return "merged"
-        return "hartley" if len(n) == 2 and block.low_rank else "filters"
+        return "hartley" if len(n) == 2 else "filters"
 
     def _in_real_numbers(self, n: tuple[int, ...]) -> HartleySINO:
         """The form for accelerators in two dimensions. `constant` is what biases have added to the features so far."""
@@ -147,7 +145,7 @@ class SINO(AbstractModel):
         assert isinstance(end.frequency, DenseFilter) and end.bias is not None
         m = end.frequency.kernel
         return HartleySINO(
-            self.lift.weight, tuple(blocks), ThinFilter.of(m, n[-1]), end.bias + m[:, :, 0, 0].real @ constant
+            self.lift.weight, tuple(blocks), ModeMix.of(m), end.bias + m[:, :, 0, 0].real @ constant
         )
 
 
@@ -235,8 +233,8 @@ class Block(eqx.Module):
     def in_real_numbers(
         self, n: tuple[int, ...], constant: Float[Array, " c"], residual: float, before: Float[Array, "c ci"] | None
     ) -> tuple[HartleyBlock, Float[Array, " c"]]:
-        """The block on Hartley spectra, thin if it takes what the lift `before` it takes; and the constant part of the
-        features behind it."""
+        """The block on Hartley spectra, as a function of what the lift `before` it takes, if any; and the constant part of
+        the features behind it."""
         branches = self._spectral(n)
         filters = [merged_filter(branch, before=constant[:, None]) for branch in branches]
         bias = jnp.concatenate([m[:, 0, 0, 0].real for m in filters])
@@ -245,19 +243,8 @@ class Block(eqx.Module):
         fuse = jnp.asarray(residual, bias.dtype) if self.fuse is None else residual * self.fuse.weight
         if self.fuse is not None:
             constant = constant + residual * jnp.asarray(self.fuse.bias)
-        if before is not None:
-            m = jnp.concatenate([merged_filter(branch, before=before) for branch in branches])
-            return HartleyBlock(ThinFilter.of(m, n[-1]), bias, fuse), constant
-        factors = [branch for branch in branches if isinstance(branch, Factorised)]
-        if len(factors) < len(branches):
-            raise UserError("the form 'hartley' needs filters that are not clipped")
-        return HartleyBlock(ReflectedMix.of(factors, n[-1]), bias, fuse), constant
-
-    @property
-    def low_rank(self) -> bool:
-        """Whether the frequency branch is cheaper by its factors than with a matrix per mode."""
-        small = self.frequency is None or self.frequency.layers[-1].weight.shape[0] <= FACTORISED_UP_TO
-        return small and self.clip is None
+        m = jnp.concatenate([merged_filter(branch, before=before) for branch in branches])
+        return HartleyBlock(ModeMix.of(m), bias, fuse), constant
 
     def _spectral(self, n: tuple[int, ...]) -> list[Factorised | DenseFilter]:
         """Both branches as maps of spectra."""

@@ -8,8 +8,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from sino.core.rollout import repeat, scan_in_chunks
-from sino.coupling.closure import Closure
+from sino.coupling.closure import Closure, Tendency
 from sino.coupling.hybrid import Coupling, hybrid_step
+from sino.models.modes import Slots, empty_slots, with_slots
 from sino.physics.solver import AbstractSolver, Source
 from sino.train.curriculum import Gradient, Loss
 
@@ -72,23 +73,34 @@ def rollout_errors(
     if noise is not None:
         u0 = jax.vmap(solver.constrain)(u0 + noise)
 
-    def advance(u, forcing, i):
-        step = hybrid_step(solver, tau, t0=segments.t0, forcing=forcing, coupling=coupling)
+    frames = len(segments.targets) - 1
+    slots = rollout_slots(tau, frames, u0, segments.substeps, coupling)
+
+    def advance(u, forcing, i, slots):
+        closure = with_slots(tau, slots) if slots else tau
+        step = hybrid_step(solver, closure, t0=segments.t0, forcing=forcing, coupling=coupling)
         return repeat(step, segments.substeps)(u, i)
 
     def body(u, item):
-        frame, before, target = item
+        frame, before, target, slots = item
         if gradient == "stopped":
             u = jax.lax.stop_gradient(u)
         if gradient == "one-step":
             u = before
-        u = jax.vmap(advance)(u, segments.forcing, segments.substeps * (segments.starts + frame))
+        u = jax.vmap(advance)(u, segments.forcing, segments.substeps * (segments.starts + frame), slots)
         return u, _mean_square(u - target)
 
-    frames = len(segments.targets) - 1
-    items = (jnp.arange(frames, dtype=segments.starts.dtype), segments.targets[:-1], segments.targets[1:])
+    items = (jnp.arange(frames, dtype=segments.starts.dtype), segments.targets[:-1], segments.targets[1:], slots)
     _, errors = scan_in_chunks(body, u0, items, chunk=chunk, count=count, recompute=recompute)
     return jnp.concatenate([_mean_square(u0 - segments.targets[0])[None], errors])
+
+
+def rollout_slots(
+    tau: Tendency | None, frames: int, states: Float[Array, "b c *n"], substeps: int, coupling: Coupling
+) -> list[Slots]:
+    """Slots for the products of a closure in a rollout, if it is evaluated once per frame."""
+    once = substeps == 1 and coupling != "stages"
+    return empty_slots(tau, frames, len(states), states.shape[2:], states.dtype) if once else []
 
 
 def summed_loss(errors: Float[Array, "t_plus_1 b"], weights: Float[Array, " b"], count: Any, kind: Loss) -> Array:

@@ -13,7 +13,7 @@ from sino.coupling.hybrid import hybrid_step
 from sino.models.model import AbstractModel
 from sino.physics.solver import AbstractSolver
 from sino.train.curriculum import Recipe
-from sino.train.loss import Reference
+from sino.train.loss import Reference, rollout_slots
 
 CPU_SHARE, DEVICE_SHARE = 0.4, 0.75
 """Part of the memory that a rollout may take: on a CPU others live there too."""
@@ -50,8 +50,9 @@ def plan_memory(
     """
     batch = -(-recipe.batch // devices)
     frame = seeds * batch * _residual_bytes(solver, stats, data, recipe, model)
+    slots = seeds * batch * _slot_bytes(solver, stats, data, recipe, model)
     state = batch * _size(jax.eval_shape(lambda: data.frames[0, 0]))
-    always = WORKING_FRAMES * frame + (recipe.longest + 1) * state
+    always = WORKING_FRAMES * frame + (recipe.longest + 1) * state + recipe.longest * slots
     kept = always + recipe.longest * frame
     chunked = always + recipe.chunk * frame + recipe.longest // recipe.chunk * seeds * state
     limit = _memory_budget() if budget is None else budget
@@ -74,6 +75,16 @@ def _residual_bytes(solver, stats, data: Reference, recipe: Recipe, model: Abstr
     # What two trajectories leave more than one does: kernels, and how they were made, are there once for all.
     one, two = (_size(jax.eval_shape(residuals, model, data.frames[:1, 0].repeat(count, 0))) for count in (1, 2))
     return two - one
+
+
+def _slot_bytes(solver, stats, data: Reference, recipe: Recipe, model: AbstractModel) -> int:
+    """What the backward pass of one frame of one trajectory leaves for the gradient of the weights."""
+
+    def slots(model, states):
+        tau = Closure(model, stats, recipe.zero_mean).prepare(solver.grid.n)
+        return rollout_slots(tau, 1, states, data.substeps, recipe.coupling)
+
+    return _size(jax.eval_shape(slots, model, data.frames[:1, 0]))
 
 
 def _memory_budget() -> int:
