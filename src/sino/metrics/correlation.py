@@ -3,6 +3,8 @@
 import numpy as np
 from jaxtyping import Bool, Float
 
+from sino.metrics.blocks import by_blocks
+
 THRESHOLD = 0.95
 """A simulation whose correlation is lower has lost its reference."""
 
@@ -15,7 +17,7 @@ def correlation(
     0 where either of the two is constant or not finite: it then says nothing of the other.
     """
     # One trajectory at a time: a full 2D dataset is gigabytes.
-    return np.stack([_correlation(p, t) for p, t in zip(prediction, truth, strict=True)])
+    return np.stack([by_blocks(_correlation, p, t) for p, t in zip(prediction, truth, strict=True)])
 
 
 def correlation_times(

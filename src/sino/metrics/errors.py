@@ -3,15 +3,20 @@
 import numpy as np
 from jaxtyping import Float
 
+from sino.metrics.blocks import by_blocks
+
 
 def mean_squared_error(
     prediction: Float[np.ndarray, "b t c *n"], truth: Float[np.ndarray, "b t c *n"]
 ) -> Float[np.ndarray, "b t"]:
     """Mean of `(prediction - truth)^2` over components and cells, for each trajectory and frame."""
     axes = tuple(range(1, truth.ndim - 1))
+
+    def of_frames(p: np.ndarray, t: np.ndarray) -> np.ndarray:
+        return np.square(p - t).mean(axis=axes, dtype=np.float64)
+
     # One trajectory at a time: a full 2D dataset is gigabytes.
-    pairs = zip(prediction, truth, strict=True)
-    return np.stack([np.square(p - t).mean(axis=axes, dtype=np.float64) for p, t in pairs])
+    return np.stack([by_blocks(of_frames, p, t) for p, t in zip(prediction, truth, strict=True)])
 
 
 def normalised_rmse(errors: Float[np.ndarray, "b t"], truth: Float[np.ndarray, "b t c *n"]) -> Float[np.ndarray, " b"]:
