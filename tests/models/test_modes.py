@@ -1,6 +1,7 @@
-"""A matrix per mode on Hartley spectra: a filter, kernels equal to the plain form, and gradients, at once or by slots."""
+"""A matrix per mode on Hartley spectra: a filter, kernels equal to the plain form, gradients at once and by slots."""
 
 import math
+from functools import partial
 
 import equinox as eqx
 import jax
@@ -8,11 +9,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import sino.core.hartley as hartley_module
+import sino.models.factors as factors_module
+import sino.models.modes as modes_module
 from sino.core import fast
-from sino.core.hartley import hartley
+from sino.core.hartley import hartley, transform
 from sino.core.orbits import modes, orbits, share, spectrum
 from sino.models import mode_kernels
 from sino.models.modes import ModeMix, adjoint, correlated, empty_slots, mix, mixed, with_slots
+from sino.models.sino import SINO
 
 GRIDS = [(16, 32), (9, 8), (7, 9)]
 BATCH, INPUTS, OUTPUTS = 3, 5, 4
@@ -97,11 +102,25 @@ def gradients(product, h, filters, d):
 
 @pytest.fixture
 def interpreted(monkeypatch):
-    """Take the kernels, interpreted."""
+    """Take the kernels, interpreted; tells which were taken."""
+    taken = set()
+
+    def interpret(module, name):
+        kernel = getattr(module, name)
+
+        def run(*arguments, **options):
+            taken.add(name)
+            return kernel(*arguments, **options, interpret=True)
+
+        monkeypatch.setattr(modes_module, name, run)
+
     monkeypatch.setattr(fast, "kernels", lambda dtype: True)
-    for name in ("mix_kernel", "correlate_kernel"):
-        kernel = getattr(mode_kernels, name)
-        monkeypatch.setattr(f"sino.models.modes.{name}", lambda *a, kernel=kernel, **k: kernel(*a, **k, interpret=True))
+    monkeypatch.setattr(fast, "PRODUCTS", None)  # a CPU has no such units
+    interpret(mode_kernels, "mix_kernel")
+    interpret(mode_kernels, "correlate_kernel")
+    interpret(factors_module, "factor_kernel")
+    monkeypatch.setattr(hartley_module, "transform", partial(transform, interpret=True))
+    return taken
 
 
 @pytest.mark.parametrize("by_kernels", [False, True])
@@ -112,7 +131,7 @@ def test_gradients_are_those_of_the_plain_form(getkey, request, by_kernels):
     plain = gradients(mixed, h, filters, d)
     if by_kernels:
         request.getfixturevalue("interpreted")
-    for mine, expected in zip(gradients(mix, h, filters, d), plain, strict=True):
+    for mine, expected in zip(gradients(lambda h, m: mix(h, m, None), h, filters, d), plain, strict=True):
         np.testing.assert_allclose(mine, expected, atol=1e-10)
 
 
@@ -146,6 +165,29 @@ def test_slots_give_the_gradient_of_a_rollout(getkey, seeds):
 
     for mine, expected in zip(gradient(True), gradient(False), strict=True):
         np.testing.assert_allclose(mine, expected, rtol=1e-9, atol=1e-13)
+
+
+@pytest.mark.parametrize("sizes", [{}, {"branch": "frequency"}, {"frequency_bottleneck": 16}], ids=str)
+def test_a_network_by_kernels_is_the_network(getkey, interpreted, sizes):
+    """All that a GPU runs of SINO, in value and gradient, over a batch."""
+    key, n, batch = getkey(), (16, 16), 2
+    x, d = normal(getkey, batch, 2, *n), normal(getkey, batch, 2, *n)
+
+    def results(form):
+        network = SINO(2, key=key, width=16, depth=3, form=form, **sizes)
+        network = jax.tree.map(lambda leaf: 3 * leaf.astype(x.dtype), network)  # the last layer starts near zero
+
+        def apply(network, x):
+            operator = network.prepare(n)
+            return jax.vmap(operator)(x)
+
+        value, pull = jax.vjp(apply, network, x)
+        return jax.tree.leaves((value, pull(d)))
+
+    for mine, plain in zip(results("hartley"), results("dense"), strict=True):
+        np.testing.assert_allclose(mine, plain, rtol=1e-8, atol=1e-9 * float(jnp.abs(plain).max()))
+    by_factors = sizes.get("frequency_bottleneck", 2) <= 8
+    assert interpreted == {"mix_kernel", "correlate_kernel"} | ({"factor_kernel"} if by_factors else set())
 
 
 def test_slots_belong_to_products_alone(getkey):

@@ -5,7 +5,8 @@ symmetric and orthogonal, so the transform is its own inverse and its own adjoin
 and their gradients. On grids of up to some hundred points it is two matrix products per plane, which an accelerator
 does faster than a complex transform with the copies and scalings around it.
 
-How the Fourier modes of a field are found in its spectrum says `sino.core.orbits`. Bracewell, *The Hartley Transform*, Oxford 1986.
+How the Fourier modes of a field are found in its spectrum says `sino.core.orbits`. Bracewell, *The Hartley Transform*,
+Oxford 1986.
 """
 
 import math

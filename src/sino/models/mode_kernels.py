@@ -15,12 +15,13 @@ from sino.core.orbits import orbits, reflections, twice_modes
 TILE, WARPS = 32, 4
 """Orbits that a program of the kernels takes, one per thread of a warp, and its warps, which share out channels."""
 OUTPUTS, SAMPLES, INPUTS_AT_ONCE = 2, 8, 4
-"""Of the product: channels of the result and trajectories that a thread sums up, and how many inputs are loaded at once,
-so that memory is waited for less often."""
+"""Of the product: channels of the result and trajectories that a thread sums up, and how many inputs it loads at once,
+so that it waits for memory less often."""
+FEW, FEW_WARPS = 4, 8
+"""Up to so many channels of the result its programs take all of them and one trajectory, and so many warps share out
+the inputs."""
 ROWS, COLUMNS, SAMPLES_AT_ONCE = 4, 4, 4
 """Of its gradient: the block of a matrix that a thread sums up, and how many trajectories are loaded at once."""
-
-
 
 
 def mix_kernel(
@@ -32,54 +33,62 @@ def mix_kernel(
 ) -> Float[Array, "b given x y"]:
     """`mixed` for a batch on a GPU; `transposed`, with the adjoint of every matrix. `interpret` is for tests on a CPU.
 
-    A program has a tile of orbits, one per thread, and some channels of the result, shared out among its warps.
+    A program has a tile of orbits, one per thread, and some channels of the result, shared out among its warps; if they
+    are few, the inputs are shared out.
     """
     batch, ci, *n = h.shape
     co = matrices.shape[3 if transposed else 2]
     points, count = math.prod(n), matrices.shape[-1]
-    warps = _power(WARPS, co)
-    # Few channels of the result make few programs: they then have one trajectory each.
-    thin = co <= WARPS
-    outputs, samples = (1, 1) if thin else (OUTPUTS, min(SAMPLES, batch))
-    at_once = math.gcd(2 * INPUTS_AT_ONCE if thin else INPUTS_AT_ONCE, ci)
+    few = co <= FEW
+    warps = _power(FEW_WARPS, ci) if few else _power(WARPS, co)
+    each = -(-ci // warps) if few else ci
+    samples, at_once = (1, each) if few else (min(SAMPLES, batch), math.gcd(INPUTS_AT_ONCE, ci))
+    rows_per_program = co if few else warps * OUTPUTS
 
     def kernel(h_ref, matrices_ref, out_ref):
         tile = _Tile(pl.program_id(0), (warps, TILE), count, n)
-        rows = tile.channels(pl.program_id(1), outputs)
+        rows = list(range(co)) if few else tile.channels(pl.program_id(1), OUTPUTS)
         taken = [pl.program_id(2) * samples + b for b in range(samples)]
+        own = tile.warp * each if few else 0
 
         def some_inputs(step, totals):
             for i in range(at_once):
-                totals = one_input(step * at_once + i, totals)
+                totals = one_input(own + step * at_once + i, totals)
             return totals
 
         def one_input(i, totals):
-            inputs = [tile.load_modes(h_ref, (b, i), b < batch) for b in taken]
+            inputs = [tile.load_modes(h_ref, (b, i), (b < batch) & (i < ci)) for b in taken]
             found = []
             for row, total in zip(rows, totals, strict=True):
                 sums = []
                 for sign in range(2):
                     at = (sign, i, row) if transposed else (sign, row, i)
-                    a, b = (tile.load(matrices_ref, (part, *at, tile.orbit), row < co) for part in range(2))
+                    there = (row < co) & (i < ci)
+                    a, b = (tile.load(matrices_ref, (part, *at, tile.orbit), there) for part in range(2))
                     b = -b if transposed else b
-                    sums.append([
-                        (re + a * z_re - b * z_im, im + a * z_im + b * z_re)
-                        for (re, im), (z_re, z_im) in zip(total[sign], (z[sign] for z in inputs), strict=True)
-                    ])
+                    sums.append(
+                        [
+                            (re + a * z_re - b * z_im, im + a * z_im + b * z_re)
+                            for (re, im), (z_re, z_im) in zip(total[sign], (z[sign] for z in inputs), strict=True)
+                        ]
+                    )
                 found.append(sums)
             return found
 
         zero = jnp.zeros(tile.shape, h.dtype)
         start = [[[(zero, zero)] * samples for _ in range(2)] for _ in rows]
-        totals = jax.lax.fori_loop(0, ci // at_once, some_inputs, start)
+        totals = jax.lax.fori_loop(0, each // at_once, some_inputs, start)
+        if few:
+            totals = jax.tree.map(lambda total: jnp.sum(total, axis=0, keepdims=True), totals)
+            tile = _Tile(pl.program_id(0), (1, TILE), count, n)
         for row, total in zip(rows, totals, strict=True):
             for sample, (re, im), (re_, im_) in zip(taken, *total, strict=True):
                 values = reflections((re, re_), (im, im_))
-                tile.storereflections(out_ref, (sample, row), values, (row < co) & (sample < batch))
+                tile.store_reflections(out_ref, (sample, row), values, (row < co) & (sample < batch))
 
     result = pl.pallas_call(
         kernel,
-        grid=(-(-count // TILE), -(-co // (warps * outputs)), -(-batch // samples)),
+        grid=(-(-count // TILE), -(-co // rows_per_program), -(-batch // samples)),
         out_shape=jax.ShapeDtypeStruct((batch, co, points), h.dtype),
         compiler_params=triton.CompilerParams(num_warps=warps, num_stages=1),
         interpret=interpret,
@@ -111,13 +120,15 @@ def correlate_kernel(
             found = []
             for row, total in zip(rows, totals, strict=True):
                 left = tile.load_modes(d_ref, (b, row), row < co)
-                found.append([
+                found.append(
                     [
-                        (re + d_re * h_re + d_im * h_im, im + d_im * h_re - d_re * h_im)
-                        for (re, im), (d_re, d_im), (h_re, h_im) in zip(pair, left, one, strict=True)
+                        [
+                            (re + d_re * h_re + d_im * h_im, im + d_im * h_re - d_re * h_im)
+                            for (re, im), (d_re, d_im), (h_re, h_im) in zip(pair, left, one, strict=True)
+                        ]
+                        for pair, one in zip(total, right, strict=True)
                     ]
-                    for pair, one in zip(total, right, strict=True)
-                ])
+                )
             return found
 
         zero = jnp.zeros(tile.shape, h.dtype)
@@ -148,6 +159,7 @@ class _Tile:
 
     def __init__(self, program: Any, shape: tuple[int, int], count: int, n: list[int]):
         self.shape = shape
+        self.warp = jax.lax.broadcasted_iota(jnp.int32, shape, 0)
         self.orbit = program * shape[1] + jax.lax.broadcasted_iota(jnp.int32, shape, 1)
         self.inside = self.orbit < count
         self.alone = [2 * k % m == 0 for k, m in zip(self._wavenumber(n), n, strict=True)]
@@ -166,8 +178,7 @@ class _Tile:
 
     def channels(self, program: Any, each: int) -> list[Array]:
         """Channels of a program, `each` per warp."""
-        first = program * self.shape[0] * each + jax.lax.broadcasted_iota(jnp.int32, self.shape, 0)
-        return [first + r * self.shape[0] for r in range(each)]
+        return [(program * each + r) * self.shape[0] + self.warp for r in range(each)]
 
     def share(self) -> Array:
         """`_share` of these orbits."""
@@ -186,7 +197,7 @@ class _Tile:
         real, imaginary = twice_modes(*(self.load(ref, (*index, place), there) for place in self.places))
         return tuple(zip(real, imaginary, strict=True))
 
-    def storereflections(self, ref, index: tuple, values: Any, there: Any) -> None:
+    def store_reflections(self, ref, index: tuple, values: Any, there: Any) -> None:
         """Write half of these values where the reflections lie."""
         for value, place, own in zip(values, self.places, self.own, strict=True):
             self.store(ref, (*index, place), 0.5 * value, own & there)

@@ -1,6 +1,7 @@
 """A matrix per Fourier mode, applied to Hartley spectra: the branches of SINO in real numbers."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ from jaxtyping import Array, Complex, Float
 
 from sino.core import fast
 from sino.core.orbits import modes, share, spectrum
+from sino.models.factors import Factors, factor_kernel
 from sino.models.mode_kernels import correlate_kernel, mix_kernel
 
 
@@ -27,26 +29,30 @@ class Slots(NamedTuple):
 class ModeMix(eqx.Module):
     """`y(k) = m(k) h(k)` for the Fourier modes of real fields that are given as Hartley spectra.
 
-    On a GPU one kernel reads the matrices, which are most of what goes through memory, once for a whole batch.
-
-    With `slots` the gradient of the matrices does not come from this product: see `with_slots`.
+    On a GPU the product goes by its `factors`, if there are any: then the matrices, which are larger than the spectra,
+    are there for the gradient alone. Else a kernel reads them once for a whole batch. With `slots` the gradient of the
+    matrices does not come from the product: see `empty_slots`.
     """
 
     matrices: Float[Array, "2 2 co ci q"]
     """Real and imaginary parts, for `(kx, ky)` and `(kx, -ky)`, of every orbit."""
+    factors: Factors | None = None
+    """The same matrices. They get no gradient."""
     slots: Slots | None = None
 
     @staticmethod
-    def of(m: Complex[Array, "co ci x k"]) -> "ModeMix":
+    def of(m: Complex[Array, "co ci x k"], factors: Factors | None = None) -> "ModeMix":
         """A filter given on the half spectrum. It has to belong to a map of real fields."""
         negative = jnp.conj(jnp.roll(jnp.flip(m, 2), 1, 2))  # m(kx, -ky) = conj m(-kx, ky)
         both = jnp.stack([m, negative])[:, :, :, : m.shape[2] // 2 + 1]
         both = both.reshape(*both.shape[:3], -1)
-        return ModeMix(jnp.stack([both.real, both.imag]))
+        return ModeMix(jnp.stack([both.real, both.imag]), factors)
 
     def __call__(self, h: Float[Array, "ci x y"]) -> Float[Array, "co x y"]:
         """Apply to a spectrum."""
-        return mix(h, self.matrices) if self.slots is None else _mix_with_slots(h, self.matrices, self.slots)
+        if self.slots is None:
+            return mix(h, self.matrices, self.factors)
+        return _mix_with_slots(h, self.matrices, self.factors, self.slots)
 
 
 def empty_slots(operator: Any, times: int, batch: int, n: tuple[int, ...], dtype: Any) -> list[Slots]:
@@ -64,7 +70,7 @@ def with_slots(operator: Any, slots: list[Slots]) -> Any:
     remaining = iter(slots)
 
     def fill(node: Any) -> Any:
-        return ModeMix(node.matrices, next(remaining)) if isinstance(node, ModeMix) else node
+        return replace(node, slots=next(remaining)) if isinstance(node, ModeMix) else node
 
     return jax.tree.map(fill, operator, is_leaf=_is_product)
 
@@ -100,43 +106,49 @@ _empty_slots.defvjp(_slots_forward, _slots_backward)
 
 
 @jax.custom_vjp
-def mix(h: Float[Array, "ci x y"], matrices: Float[Array, "2 2 co ci q"]) -> Float[Array, "co x y"]:
-    """`mixed`, by the kernel where it can run."""
+def mix(
+    h: Float[Array, "ci x y"], matrices: Float[Array, "2 2 co ci q"], factors: Factors | None
+) -> Float[Array, "co x y"]:
+    """`mixed`, by a kernel where one can run."""
+    if factors is not None and factors.fit(h):
+        return factor_kernel(factors, h)
     return _for_batches(mix_kernel)(h, matrices) if fast.kernels(h.dtype) else mixed(h, matrices)
 
 
-def _back(d: Array, matrices: Array) -> Array:
+def _back(d: Array, matrices: Array, factors: Factors | None) -> Array:
     """The gradient of `h` from that of the result."""
+    if factors is not None and factors.fit(d):
+        return factor_kernel(factors.adjoint, d)
     if fast.kernels(d.dtype):
         return _for_batches(partial(mix_kernel, transposed=True))(d, matrices)
     return mixed(d, adjoint(matrices))
 
 
-def _mix_forward(h: Array, matrices: Array) -> tuple[Array, tuple[Array, Array]]:
-    return mix(h, matrices), (h, matrices)
+def _mix_forward(h: Array, matrices: Array, factors: Factors | None) -> tuple[Array, Any]:
+    return mix(h, matrices, factors), (h, matrices, factors)
 
 
-def _mix_backward(kept: tuple[Array, Array], d: Array) -> tuple[Array, Array]:
-    h, matrices = kept
+def _mix_backward(kept: Any, d: Array) -> tuple[Array, Array, None]:
+    h, matrices, factors = kept
     gradient = correlate_kernel(h[None], d[None]) if fast.kernels(h.dtype) else correlated(h, d)
-    return _back(d, matrices), gradient.astype(matrices.dtype)
+    return _back(d, matrices, factors), gradient.astype(matrices.dtype), None
 
 
 mix.defvjp(_mix_forward, _mix_backward)
 
 
 @jax.custom_vjp
-def _mix_with_slots(h: Array, matrices: Array, slots: Slots) -> Array:
-    return mix(h, matrices)
+def _mix_with_slots(h: Array, matrices: Array, factors: Factors | None, slots: Slots) -> Array:
+    return mix(h, matrices, factors)
 
 
-def _mix_with_slots_forward(h: Array, matrices: Array, slots: Slots) -> tuple[Array, tuple[Array, Array]]:
-    return mix(h, matrices), (h, matrices)
+def _mix_with_slots_forward(h: Array, matrices: Array, factors: Factors | None, slots: Slots) -> tuple[Array, Any]:
+    return mix(h, matrices, factors), (h, matrices, factors)
 
 
-def _mix_with_slots_backward(kept: tuple[Array, Array], d: Array) -> tuple[Array, None, Slots]:
-    h, matrices = kept
-    return _back(d, matrices), None, Slots(h, d)
+def _mix_with_slots_backward(kept: Any, d: Array) -> tuple[Array, None, None, Slots]:
+    h, matrices, factors = kept
+    return _back(d, matrices, factors), None, None, Slots(h, d)
 
 
 _mix_with_slots.defvjp(_mix_with_slots_forward, _mix_with_slots_backward)

@@ -10,7 +10,9 @@ from jaxtyping import Array, Complex, Float
 
 from sino.core import fast
 from sino.core.errors import UserError
+from sino.models.factors import Factors
 from sino.models.generated import (
+    FACTORISED_UP_TO,
     DenseFilter,
     Factorised,
     Form,
@@ -46,8 +48,9 @@ class SINO(AbstractModel):
     with the first block, the last block with the projection; blocks between take whichever of the other two is cheaper
     for these sizes), `filters` (merged, with the two branches of a block between as one matrix per mode), or, in two
     dimensions, `hartley` (`filters` in real numbers, with kernels for GPUs). They are the same function. `auto` is
-    `merged` on a CPU; on an accelerator it is `hartley` in two dimensions and `filters` elsewhere. `clip` limits the entries of the generated filter to that percentile of their magnitudes (off
-    by default; it makes the frequency branch dense, since a clipped filter is no longer of low rank).
+    `merged` on a CPU; on an accelerator it is `hartley` in two dimensions and `filters` elsewhere. `clip` limits the
+    entries of the generated filter to that percentile of their magnitudes (off by default; it makes the frequency
+    branch dense, since a clipped filter is no longer of low rank).
     `initialisation` is `live` (no dead units, variance kept) or `plain` (uniform by fan-in).
     """
 
@@ -144,9 +147,7 @@ class SINO(AbstractModel):
         end = last.before(self.out, self.residual, n)
         assert isinstance(end.frequency, DenseFilter) and end.bias is not None
         m = end.frequency.kernel
-        return HartleySINO(
-            self.lift.weight, tuple(blocks), ModeMix.of(m), end.bias + m[:, :, 0, 0].real @ constant
-        )
+        return HartleySINO(self.lift.weight, tuple(blocks), ModeMix.of(m), end.bias + m[:, :, 0, 0].real @ constant)
 
 
 class Block(eqx.Module):
@@ -233,8 +234,8 @@ class Block(eqx.Module):
     def in_real_numbers(
         self, n: tuple[int, ...], constant: Float[Array, " c"], residual: float, before: Float[Array, "c ci"] | None
     ) -> tuple[HartleyBlock, Float[Array, " c"]]:
-        """The block on Hartley spectra, as a function of what the lift `before` it takes, if any; and the constant part of
-        the features behind it."""
+        """The block on Hartley spectra, of what the lift `before` it takes, if any; and the constant part of the
+        features behind it."""
         branches = self._spectral(n)
         filters = [merged_filter(branch, before=constant[:, None]) for branch in branches]
         bias = jnp.concatenate([m[:, 0, 0, 0].real for m in filters])
@@ -244,7 +245,16 @@ class Block(eqx.Module):
         if self.fuse is not None:
             constant = constant + residual * jnp.asarray(self.fuse.bias)
         m = jnp.concatenate([merged_filter(branch, before=before) for branch in branches])
-        return HartleyBlock(ModeMix.of(m), bias, fuse), constant
+        factors = None
+        if before is None and self._low_rank:
+            factors = Factors.of([branch for branch in branches if isinstance(branch, Factorised)], n[-1])
+        return HartleyBlock(ModeMix.of(m, factors), bias, fuse), constant
+
+    @property
+    def _low_rank(self) -> bool:
+        """Whether both branches are cheaper by their factors than with a matrix per mode."""
+        small = self.frequency is None or self.frequency.layers[-1].weight.shape[0] <= FACTORISED_UP_TO
+        return small and self.clip is None
 
     def _spectral(self, n: tuple[int, ...]) -> list[Factorised | DenseFilter]:
         """Both branches as maps of spectra."""
