@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import jax
@@ -86,9 +87,16 @@ def make_dataset(plan: Plan, missing: list[range]) -> Dataset:
     # A manifest must never name a shard that is about to be replaced: without it, the folder counts as unfinished.
     if any(file.is_file() for batch in missing for file in plan.files(batch)):
         (plan.out / "manifest.json").unlink(missing_ok=True)
-    with progress(b.name, steps * len(missing), "steps") as report:
+    # A shard is stored while the next one is simulated: hashing and writing gigabytes takes as long as a GPU needs.
+    with progress(b.name, steps * len(missing), "steps") as report, ThreadPoolExecutor(1) as pool:
+        storing = None
         for done, batch in enumerate(missing):
-            _make_shard(plan, batch, simulate, lambda step, done=done: report(done * steps + step))
+            arrays = _simulate(simulate, plan, batch, lambda step, done=done: report(done * steps + step))
+            if storing is not None:
+                storing.result()  # what went wrong is raised here; and at most one shard waits in memory
+            storing = pool.submit(_store, plan, batch, arrays)
+        if storing is not None:
+            storing.result()
     _index(plan)
     return open_dataset(plan.out)
 
@@ -121,7 +129,7 @@ def print_estimate(plan: Plan, shards: int) -> None:
     b, s = plan.benchmark, plan.benchmark.sizes
     seconds = _seconds_per_step(plan) * (b.warmup_steps + s.frames * b.substeps(s.fine)) * shards
     state = len(b.offsets) * s.fine**b.dim * np.dtype(b.precision).itemsize
-    memory = s.shard * (3 * plan.bytes_per_trajectory + 16 * state)
+    memory = s.shard * (5 * plan.bytes_per_trajectory + 16 * state)  # one shard is simulated, one stored
     device = jax.devices()[0]
     print(
         f"estimate: {duration(seconds)} on {device.device_kind} for {shards} shards of {s.shard} trajectories; "
@@ -145,20 +153,24 @@ def _seconds_per_step(plan: Plan) -> float:
     return (time.perf_counter() - started) / 5
 
 
-def _make_shard(plan: Plan, batch: range, simulate: Simulator, report: Callable[[int], None]) -> None:
-    """Simulate one batch and store, per resolution, the wanted trajectories that stayed finite."""
+def _simulate(simulate: Simulator, plan: Plan, batch: range, report: Callable[[int], None]) -> dict[str, np.ndarray]:
+    """What was observed of one batch, by name: arrays `(trajectory, frame, ...)`."""
     b = plan.benchmark
-    forcing = b.forcings(batch)
     blocks: dict[str, list[np.ndarray]] = {}
-    for block in simulate(b.initial_states(batch), forcing):
+    for block in simulate(b.initial_states(batch), b.forcings(batch)):
         for name, array in block.observed.items():
             if name == FINE:
                 chosen = [f - block.first_frame for f in plan.keep_fine]
                 array = array[:, [f for f in chosen if 0 <= f < array.shape[1]]]
             blocks.setdefault(name, []).append(array)
         report(block.steps)
-    arrays = {name: np.concatenate(blocks.pop(name), axis=1) for name in list(blocks)}
+    return {name: np.concatenate(blocks.pop(name), axis=1) for name in list(blocks)}
 
+
+def _store(plan: Plan, batch: range, arrays: dict[str, np.ndarray]) -> None:
+    """Store, per resolution, the wanted trajectories of a batch that stayed finite."""
+    b = plan.benchmark
+    forcing = b.forcings(batch)
     wanted = _wanted(plan, batch)
     excluded = tuple(_exclusions(arrays["finite"], batch, wanted))
     left_out = {item["seed"] for item in excluded}

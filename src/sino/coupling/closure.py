@@ -35,8 +35,17 @@ class Closure(eqx.Module):
     stats: Statistics
     zero_mean: bool = eqx.field(static=True, default=False)
 
-    def prepare(self, n: tuple[int, ...]) -> "PreparedClosure":
+    def prepare(self, n: tuple[int, ...]) -> Tendency:
         """All that depends on weights and grid only, computed once: a pure function of a state on `n` cells."""
+        prepared = self.on_grid(n)
+
+        def tau(u: State) -> State:
+            return prepared(u)
+
+        return tau
+
+    def on_grid(self, n: tuple[int, ...]) -> "PreparedClosure":
+        """The same as a pytree, whose leaves are arrays: what a rollout in training takes apart."""
         return PreparedClosure(self.model.prepare(n), self.stats, self.zero_mean)
 
     def __call__(self, u: State) -> State:

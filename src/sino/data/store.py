@@ -9,6 +9,7 @@ The folder can grow: more seeds are more shards. A missing or altered shard is a
 
 import json
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ from sino.core.files import write_json
 from sino.data.well import FORMAT_VERSION, Trajectories, read_shard
 
 FINE = "fine"
+READERS = 4
+"""Shards that are read at once: each is hashed, which takes longer than to read it."""
 
 
 def shard_file(resolution: int | str, first_seed: int) -> str:
@@ -60,7 +63,8 @@ class Dataset:
         shards = [s for s in self.manifest["shards"] if s["resolution"] == str(resolution) and wanted & set(s["seeds"])]
         if not shards:
             raise UserError(f"{self.path} holds none of the trajectories that were asked for")
-        parts = [self._read(shard) for shard in sorted(shards, key=lambda s: s["seeds"])]
+        with ThreadPoolExecutor(READERS) as pool:
+            parts = list(pool.map(self._read, sorted(shards, key=lambda s: s["seeds"])))
         rows = [[row for row, seed in enumerate(part.seeds) if seed in wanted] for part in parts]
         chosen = list(zip(parts, rows, strict=True))
         return Trajectories(

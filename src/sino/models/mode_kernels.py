@@ -42,7 +42,8 @@ def mix_kernel(
     few = co <= FEW
     warps = _power(FEW_WARPS, ci) if few else _power(WARPS, co)
     each = -(-ci // warps) if few else ci
-    samples, at_once = (1, each) if few else (min(SAMPLES, batch), math.gcd(INPUTS_AT_ONCE, ci))
+    samples, most = (1, 2 * INPUTS_AT_ONCE) if few else (min(SAMPLES, batch), INPUTS_AT_ONCE)
+    at_once = math.gcd(most, each)
     rows_per_program = co if few else warps * OUTPUTS
 
     def kernel(h_ref, matrices_ref, out_ref):
@@ -181,7 +182,7 @@ class _Tile:
         return [(program * each + r) * self.shape[0] + self.warp for r in range(each)]
 
     def share(self) -> Array:
-        """`_share` of these orbits."""
+        """The part of each orbit that is its own, as `sino.core.orbits.share` has it."""
         return jnp.where(self.alone[0], 0.5, 1.0) * jnp.where(self.alone[1], 0.5, 1.0)
 
     def load(self, ref, index: tuple, there: Any) -> Array:

@@ -70,13 +70,13 @@ def with_slots(operator: Any, slots: list[Slots]) -> Any:
     remaining = iter(slots)
 
     def fill(node: Any) -> Any:
-        return replace(node, slots=next(remaining)) if isinstance(node, ModeMix) else node
+        return replace(node, slots=next(remaining)) if _is_product(node) else node
 
     return jax.tree.map(fill, operator, is_leaf=_is_product)
 
 
 def _products(operator: Any) -> list[ModeMix]:
-    return [node for node in jax.tree.leaves(operator, is_leaf=_is_product) if isinstance(node, ModeMix)]
+    return [node for node in jax.tree.leaves(operator, is_leaf=_is_product) if _is_product(node)]
 
 
 def _is_product(node: Any) -> bool:
@@ -98,7 +98,8 @@ def _slots_backward(times, batch, n, dtype, like: Array, d: Slots) -> tuple[Arra
     if fast.kernels(h.dtype):
         return (correlate_kernel(h, g).astype(like.dtype),)
     shape = jax.eval_shape(correlated, h[0], g[0])
-    total = jax.lax.fori_loop(0, len(h), lambda i, sum: sum + correlated(h[i], g[i]), jnp.zeros(shape.shape, h.dtype))
+    none = jnp.zeros(shape.shape, h.dtype)
+    total = jax.lax.fori_loop(0, len(h), lambda i, total: total + correlated(h[i], g[i]), none)
     return (total.astype(like.dtype),)
 
 

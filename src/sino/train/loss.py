@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from sino.core.rollout import repeat, scan_in_chunks
-from sino.coupling.closure import Closure, Tendency
+from sino.coupling.closure import Closure, PreparedClosure
 from sino.coupling.hybrid import Coupling, hybrid_step
 from sino.models.modes import Slots, empty_slots, with_slots
 from sino.physics.solver import AbstractSolver, Source
@@ -68,7 +68,7 @@ def rollout_errors(
     `stopped` is the same rollout with the gradient stopped at the start of every frame; `one-step` starts every frame
     from the reference.
     """
-    tau = None if closure is None else closure.prepare(solver.grid.n)
+    tau = None if closure is None else closure.on_grid(solver.grid.n)
     u0 = segments.targets[0]
     if noise is not None:
         u0 = jax.vmap(solver.constrain)(u0 + noise)
@@ -96,7 +96,7 @@ def rollout_errors(
 
 
 def rollout_slots(
-    tau: Tendency | None, frames: int, states: Float[Array, "b c *n"], substeps: int, coupling: Coupling
+    tau: PreparedClosure | None, frames: int, states: Float[Array, "b c *n"], substeps: int, coupling: Coupling
 ) -> list[Slots]:
     """Slots for the products of a closure in a rollout, if it is evaluated once per frame."""
     once = substeps == 1 and coupling != "stages"

@@ -81,7 +81,7 @@ def _slot_bytes(solver, stats, data: Reference, recipe: Recipe, model: AbstractM
     """What the backward pass of one frame of one trajectory leaves for the gradient of the weights."""
 
     def slots(model, states):
-        tau = Closure(model, stats, recipe.zero_mean).prepare(solver.grid.n)
+        tau = Closure(model, stats, recipe.zero_mean).on_grid(solver.grid.n)
         return rollout_slots(tau, 1, states, data.substeps, recipe.coupling)
 
     return _size(jax.eval_shape(slots, model, data.frames[:1, 0]))
