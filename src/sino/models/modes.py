@@ -94,13 +94,8 @@ def _slots_forward(matrices, times, batch, n, dtype):
 
 
 def _slots_backward(times, batch, n, dtype, like: Array, d: Slots) -> tuple[Array]:
-    h, g = (part.reshape(times * batch, *part.shape[2:]) for part in d)
-    if fast.kernels(h.dtype):
-        return (correlate_kernel(h, g).astype(like.dtype),)
-    shape = jax.eval_shape(correlated, h[0], g[0])
-    none = jnp.zeros(shape.shape, h.dtype)
-    total = jax.lax.fori_loop(0, len(h), lambda i, total: total + correlated(h[i], g[i]), none)
-    return (total.astype(like.dtype),)
+    taken, given = (part.reshape(times * batch, *part.shape[2:]) for part in d)
+    return (_gradient(taken, given).astype(like.dtype),)
 
 
 _empty_slots.defvjp(_slots_forward, _slots_backward)
@@ -125,14 +120,21 @@ def _back(d: Array, matrices: Array, factors: Factors | None) -> Array:
     return mixed(d, adjoint(matrices))
 
 
+def _gradient(h: Float[Array, "b ci x y"], d: Float[Array, "b co x y"]) -> Float[Array, "2 2 co ci q"]:
+    """The gradient of the matrices from that of the results, over a batch."""
+    if fast.kernels(h.dtype):
+        return correlate_kernel(h, d)
+    # One by one: each is larger than the fields.
+    return jax.lax.fori_loop(1, len(h), lambda i, total: total + correlated(h[i], d[i]), correlated(h[0], d[0]))
+
+
 def _mix_forward(h: Array, matrices: Array, factors: Factors | None) -> tuple[Array, Any]:
     return mix(h, matrices, factors), (h, matrices, factors)
 
 
 def _mix_backward(kept: Any, d: Array) -> tuple[Array, Array, None]:
     h, matrices, factors = kept
-    gradient = correlate_kernel(h[None], d[None]) if fast.kernels(h.dtype) else correlated(h, d)
-    return _back(d, matrices, factors), gradient.astype(matrices.dtype), None
+    return _back(d, matrices, factors), _gradient(h[None], d[None]).astype(matrices.dtype), None
 
 
 mix.defvjp(_mix_forward, _mix_backward)

@@ -252,7 +252,7 @@ class Block(eqx.Module):
 
     @property
     def _low_rank(self) -> bool:
-        """Whether both branches are cheaper by their factors than with a matrix per mode."""
+        """Whether the frequency branch is cheaper by its factors than with a matrix per mode."""
         small = self.frequency is None or self.frequency.layers[-1].weight.shape[0] <= FACTORISED_UP_TO
         return small and self.clip is None
 
