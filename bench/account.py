@@ -26,7 +26,7 @@ from sino.train.soap import REFRESH, scale_by_soap
 
 RESULTS = Path(__file__).parent.parent / "results" / "performance"
 FRAMES = 40
-LARGEST = 12
+LARGEST = 30
 """Kernels of a row that are kept by name."""
 MODELS = ("sino", "sino-spe", "sino-spa", "unet")
 FINE = "fine solver, 512² x 64, per step"

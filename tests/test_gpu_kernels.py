@@ -10,10 +10,12 @@ from sino.core.grid import Grid
 from sino.core.hartley import transform
 from sino.models.factors import Factors, Term, factor_kernel
 from sino.models.mode_kernels import correlate_kernel, mix_kernel
+from sino.physics.staggered import advanced_by_kernel
 from sino.physics.transport import by_kernel
 
 GPU = jax.sharding.AbstractDevice("NVIDIA H200", num_cores=132, platform="gpu")
 N, BATCH, WIDTH, ORBITS = (64, 64), 8, 32, 33 * 33
+FINE = Grid((512, 512), (6.28, 6.28))
 TERMS = (Term(0, 0, (0, 3)), Term(0, 0, (1, 2)), Term(0, 1, (0, 1, 2, 3)))
 
 
@@ -40,9 +42,10 @@ KERNELS = {
     ),
     "gradient of modes": (correlate_kernel, array(320, WIDTH, *N), array(320, 2 * WIDTH, *N)),
     "factors": (factors, array(3, 4, *N), array(3, WIDTH, WIDTH), array(WIDTH, *N)),
-    "convection": (
-        partial(by_kernel, grid=Grid((512, 512), (6.28, 6.28)), dt=1e-3, viscosity=1e-3),
-        array(2, 512, 512),
+    "convection": (partial(by_kernel, grid=FINE, dt=1e-3, viscosity=1e-3), array(2, *FINE.n)),
+    "end of a step": (
+        partial(advanced_by_kernel, grid=FINE),
+        *(array(2, *FINE.n), array(*FINE.n), array(2, 1, 1)),
     ),
 }
 

@@ -1,11 +1,14 @@
 """The staggered grid: identities that hold to round-off, orders of accuracy, and the projection against plain NumPy."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from sino.core.grid import Grid
+from sino.core.stencil import TILE
 from sino.physics import staggered
 
 divergence = jax.jit(staggered.divergence, static_argnums=1)
@@ -14,7 +17,7 @@ vorticity = jax.jit(staggered.vorticity, static_argnums=1)
 from_streamfunction = jax.jit(staggered.from_streamfunction, static_argnums=1)
 laplacian = jax.jit(staggered.laplacian, static_argnums=1)
 project = jax.jit(staggered.project, static_argnums=1)
-solenoidal = jax.jit(staggered.solenoidal, static_argnums=(1, 2))
+streamfunction = jax.jit(staggered.streamfunction, static_argnums=1, static_argnames=("diffusion", "scale"))
 relax_divergence = jax.jit(staggered.relax_divergence, static_argnums=1)
 
 GRIDS = [
@@ -242,11 +245,12 @@ def test_projection_is_the_one_by_pressure(grid):
 
 @on_every_grid
 @pytest.mark.parametrize("diffusion", [1e-3, 2.0])
-def test_solenoidal_is_projection_then_implicit_diffusion(grid, diffusion):
+def test_a_streamfunction_projects_then_diffuses_implicitly(grid, diffusion):
     v = random_velocity(grid)
-    expected = diffuse_implicitly(project_with_pressure(np.asarray(v), grid), grid, diffusion)
-    mean = staggered.mean_velocity(v)
-    np.testing.assert_allclose(solenoidal(v, grid, diffusion, mean=mean), expected, rtol=0, atol=1e-13)
+    expected = 0.5 * diffuse_implicitly(project_with_pressure(np.asarray(v), grid), grid, diffusion)
+    mean = 0.5 * staggered.mean_velocity(v)
+    mine = from_streamfunction(streamfunction(v, grid, diffusion=diffusion, scale=0.5), grid) + mean
+    np.testing.assert_allclose(mine, expected, rtol=0, atol=1e-13)
 
 
 # Relaxation of the divergence
@@ -281,3 +285,44 @@ def test_relaxation_touches_neither_vorticity_nor_mean(grid):
     change = relax_divergence(v, grid)
     assert np.abs(vorticity(change, grid)).max() < 1e-13 * np.abs(vorticity(v, grid)).max()
     assert np.abs(np.mean(change, axis=(1, 2))).max() < 1e-15
+
+
+# The end of a step
+
+WRAPPED = Grid((2 * TILE[0], TILE[1]), (2.0, 3.0))
+
+
+def advanced_arguments(getkey):
+    shapes = (2, *WRAPPED.n), WRAPPED.n, (2, 1, 1)
+    return [jax.random.normal(getkey(), (3, *shape)) for shape in shapes]
+
+
+def test_the_end_of_a_step_is_its_terms(getkey):
+    v, psi, mean = (array[0] for array in advanced_arguments(getkey))
+    expected = v + relax_divergence(v, WRAPPED) + from_streamfunction(psi, WRAPPED) + mean
+    np.testing.assert_allclose(staggered.advanced(v, psi, mean, WRAPPED), expected, rtol=0, atol=1e-13)
+
+
+def test_its_kernel_equals_the_plain_form(getkey):
+    """Interpreted, over a batch; the box is wrapped around."""
+    given = advanced_arguments(getkey)
+    mine, plain = (
+        jax.vmap(f)(*given)
+        for f in (
+            partial(staggered.advanced_by_kernel, grid=WRAPPED, interpret=True),
+            partial(staggered.advanced_plainly, grid=WRAPPED),
+        )
+    )
+    np.testing.assert_allclose(mine, plain, rtol=0, atol=1e-12)
+
+
+def test_the_gradient_of_its_kernel_is_that_of_the_plain_form(getkey, monkeypatch):
+    given = [array[0] for array in advanced_arguments(getkey)]
+    d = jax.random.normal(getkey(), (2, *WRAPPED.n))
+    plain = jax.vjp(partial(staggered.advanced, grid=WRAPPED), *given)[1](d)
+    monkeypatch.setattr(staggered.fast, "kernels", lambda dtype: True)
+    kernel = partial(staggered.advanced_by_kernel, interpret=True)
+    monkeypatch.setattr(staggered, "advanced_by_kernel", kernel)
+    mine = jax.vjp(partial(staggered.advanced, grid=WRAPPED), *given)[1](d)
+    for one, other in zip(mine, plain, strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-12)

@@ -4,8 +4,9 @@ import jax
 import numpy as np
 
 from sino.core.grid import Grid
+from sino.core.stencil import TILE
 from sino.physics import transport
-from sino.physics.transport import TILE, by_fluxes, by_kernel
+from sino.physics.transport import by_fluxes, by_kernel
 
 GRID = Grid((2 * TILE[0], TILE[1]), (2.0, 3.0))
 

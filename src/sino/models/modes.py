@@ -1,6 +1,5 @@
 """A matrix per Fourier mode, applied to Hartley spectra: the branches of SINO in real numbers."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -8,10 +7,10 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax.custom_batching import custom_vmap
 from jaxtyping import Array, Complex, Float
 
 from sino.core import fast
+from sino.core.batching import for_batches
 from sino.core.orbits import modes, share, spectrum
 from sino.models.factors import Factors, factor_kernel
 from sino.models.mode_kernels import correlate_kernel, mix_kernel
@@ -108,7 +107,7 @@ def mix(
     """`mixed`, by a kernel where one can run."""
     if factors is not None and factors.fit(h):
         return factor_kernel(factors, h)
-    return _for_batches(mix_kernel)(h, matrices) if fast.kernels(h.dtype) else mixed(h, matrices)
+    return for_batches(mix_kernel)(h, matrices) if fast.kernels(h.dtype) else mixed(h, matrices)
 
 
 def _back(d: Array, matrices: Array, factors: Factors | None) -> Array:
@@ -116,7 +115,7 @@ def _back(d: Array, matrices: Array, factors: Factors | None) -> Array:
     if factors is not None and factors.fit(d):
         return factor_kernel(factors.adjoint, d)
     if fast.kernels(d.dtype):
-        return _for_batches(partial(mix_kernel, transposed=True))(d, matrices)
+        return for_batches(partial(mix_kernel, transposed=True))(d, matrices)
     return mixed(d, adjoint(matrices))
 
 
@@ -155,23 +154,6 @@ def _mix_with_slots_backward(kept: Any, d: Array) -> tuple[Array, None, None, Sl
 
 
 _mix_with_slots.defvjp(_mix_with_slots_forward, _mix_with_slots_backward)
-
-
-def _for_batches(batched: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
-    """A function of a field and of something that all fields of a batch share, from one of the whole batch."""
-
-    def alone(h: Array, shared: Array) -> Array:
-        return batched(h[None], shared)[0]
-
-    apply = custom_vmap(alone)
-
-    @apply.def_vmap
-    def _(size: int, mapped: list[bool], h: Array, shared: Array) -> tuple[Array, bool]:
-        if mapped[1]:
-            return jax.vmap(alone, tuple(0 if one else None for one in mapped))(h, shared), True
-        return batched(h, shared), True
-
-    return apply
 
 
 def mixed(h: Float[Array, "ci x y"], matrices: Float[Array, "2 2 co ci q"]) -> Float[Array, "co x y"]:

@@ -5,9 +5,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from sino.core import fast
 from sino.core.fourier import irfft, rfft
 from sino.core.hartley import activated, added, hartley
+from sino.models.channels import mix_channels
 from sino.models.generated import DenseFilter, DenseKernel, Factorised
 from sino.models.layers import Linear
 from sino.models.modes import ModeMix
@@ -91,7 +91,7 @@ class HartleySINO(eqx.Module):
     def __call__(self, x: Float[Array, "ci *n"]) -> Float[Array, "co *n"]:
         """Apply to a field."""
         spectrum = hartley(x)
-        h = _mixed(self.lift, spectrum)
+        h = mix_channels(spectrum, self.lift)
         for position, block in enumerate(self.blocks):
             h = block(h, h if position else spectrum)  # the first block takes what the lift takes
         return hartley(self.last(h)) + self.bias.reshape(-1, *[1] * (x.ndim - 1))
@@ -107,9 +107,4 @@ class HartleyBlock(eqx.Module):
     def __call__(self, h: Float[Array, "c *n"], source: Float[Array, "ci *n"]) -> Float[Array, "c *n"]:
         """Spectra of the features, and of what the branches take."""
         y = activated(self.mix(source), self.bias)
-        return added(h, _mixed(self.fuse, y) if self.fuse.ndim else self.fuse * y)
-
-
-def _mixed(matrix: Float[Array, "co ci"], x: Float[Array, "ci *n"]) -> Float[Array, "co *n"]:
-    """The same mix of channels everywhere; on a GPU by its matrix units."""
-    return jnp.tensordot(matrix, x, axes=1, precision=fast.PRODUCTS if fast.kernels(x.dtype) else None)
+        return added(h, mix_channels(y, self.fuse) if self.fuse.ndim else self.fuse * y)

@@ -1,12 +1,11 @@
 """Two-dimensional incompressible flow by finite volumes on a staggered grid."""
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 
 from sino.core.grid import Grid
 from sino.physics.solver import AbstractSolver, Source, State, Time
-from sino.physics.staggered import mean_velocity, project, relax_divergence, solenoidal
+from sino.physics.staggered import advanced, mean_velocity, project, streamfunction
 from sino.physics.transport import transport
 
 
@@ -38,10 +37,8 @@ class FiniteVolumeNavierStokes(AbstractSolver):
         if source is not None:
             pushed = source(u, t)
             rate, mean = rate + pushed, self.dt * mean_velocity(pushed)
-        # Without the barrier XLA computes the fluxes anew for each of the neighbours that the vorticity needs.
-        change = jax.lax.optimization_barrier(self.dt * rate)
-        increment = solenoidal(change, self.grid, diffusion=self.dt * self.viscosity, mean=mean)
-        return u + increment + relax_divergence(u, self.grid)
+        psi = streamfunction(rate, self.grid, diffusion=self.dt * self.viscosity, scale=self.dt)
+        return advanced(u, psi, mean, self.grid)
 
     def constrain(self, u: State) -> State:
         """The part free of divergence."""

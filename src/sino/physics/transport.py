@@ -5,12 +5,11 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
-from jax.experimental import pallas as pl
-from jax.experimental.pallas import triton
 from jaxtyping import Array
 
 from sino.core import fast
 from sino.core.grid import Grid
+from sino.core.stencil import Neighbour, fits, stencil_kernel
 from sino.physics.solver import State
 
 
@@ -21,10 +20,10 @@ def convection(v: State, grid: Grid, dt: float) -> State:
 
 def transport(v: State, grid: Grid, dt: float, viscosity: float) -> State:
     """`-div(v v - viscosity grad v)` on the faces: convection and five-point diffusion by one set of fluxes."""
-    fits = grid.n[0] % TILE[0] == 0 and grid.n[1] % TILE[1] == 0
-    if fits and fast.kernels(v.dtype):
+    if fits(grid.n) and fast.kernels(v.dtype):
         return _by_kernel(v, grid, dt, viscosity)
-    return by_fluxes(v, grid, dt, viscosity)
+    # Without the barrier XLA computes the fluxes anew for each neighbour that whoever takes them needs.
+    return jax.lax.optimization_barrier(by_fluxes(v, grid, dt, viscosity))
 
 
 def by_fluxes(v: State, grid: Grid, dt: float, viscosity: float) -> State:
@@ -33,35 +32,13 @@ def by_fluxes(v: State, grid: Grid, dt: float, viscosity: float) -> State:
     return jnp.stack([sum(_differences(padded, c, axis, grid, dt, viscosity) for axis in (0, 1)) for c in (0, 1)])
 
 
-TILE = (8, 64)
-"""Cells of one program of the kernel."""
-
-
 def by_kernel(v: State, grid: Grid, dt: float, viscosity: float, *, interpret: bool = False) -> State:
-    """`transport` in one pass over memory: each cell reads its neighbours and computes the fluxes through its faces.
+    """`transport` in one pass over memory: each cell computes the fluxes through its faces.
 
-    Every flux is computed twice, which costs less than to store it. `interpret` runs the kernel on a CPU, for tests.
+    Every flux is computed twice, which costs less than to store it. `interpret` is for tests on a CPU.
     """
-    n = grid.n
 
-    def kernel(v_ref, out_ref):
-        corner = [pl.program_id(axis) * size for axis, size in enumerate(TILE)]
-        place = [first + jax.lax.broadcasted_iota(jnp.int32, TILE, axis) for axis, first in enumerate(corner)]
-
-        def moved(axis: int, shift: int) -> Array:
-            index = place[axis] + shift
-            index = jnp.where(index < 0, index + n[axis], index)
-            return jnp.where(index >= n[axis], index - n[axis], index)
-
-        rows, columns = ({shift: moved(axis, shift) for shift in range(-2, 3)} for axis in (0, 1))
-        seen: dict[tuple[int, ...], Array] = {}
-
-        def at(field: int, shift: list[int]) -> Array:
-            key = (field, *shift)
-            if key not in seen:
-                seen[key] = triton.load(v_ref.at[field, rows[shift[0]], columns[shift[1]]])
-            return seen[key]
-
+    def cells(at: Neighbour) -> list[Array]:
         def flux(component: int, axis: int, face: int) -> Array:
             """Through the far face along `axis` of the control volume, moved by `face`."""
 
@@ -69,22 +46,17 @@ def by_kernel(v: State, grid: Grid, dt: float, viscosity: float, *, interpret: b
                 shift = [0, 0]
                 shift[axis] += face + ahead
                 shift[component] += aside
-                return at(field, shift)
+                return at(0, field, (shift[0], shift[1]))
 
             return _flux(window, component, axis, grid, dt, viscosity)
 
-        for c in (0, 1):
-            parts = [(flux(c, axis, -1) - flux(c, axis, 0)) / grid.dx[axis] for axis in (0, 1)]
-            triton.store(out_ref.at[c, place[0], place[1]], parts[0] + parts[1])
+        def rate(component: int) -> Array:
+            along = [(flux(component, axis, -1) - flux(component, axis, 0)) / grid.dx[axis] for axis in (0, 1)]
+            return along[0] + along[1]
 
-    return pl.pallas_call(
-        kernel,
-        grid=(n[0] // TILE[0], n[1] // TILE[1]),
-        out_shape=jax.ShapeDtypeStruct(v.shape, v.dtype),
-        compiler_params=triton.CompilerParams(num_warps=4),
-        interpret=interpret,
-        name="transport",
-    )(v)
+        return [rate(0), rate(1)]
+
+    return stencil_kernel(cells, [v], name="transport", interpret=interpret)
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(1, 2, 3))
