@@ -29,6 +29,7 @@ def factors(fields, matrices, h):
 
 KERNELS = {
     "Hartley": (transform, array(WIDTH, *N)),
+    "Hartley, few channels": (transform, array(2, *N)),
     "Hartley, activated": (lambda x, bias: transform(x, bias=bias), array(WIDTH, *N), array(WIDTH)),
     "Hartley, masked": (lambda x, mask: transform(x, mask=mask), array(WIDTH, *N), array(WIDTH, *N)),
     "Hartley, added": (lambda x, onto: transform(x, onto=onto), array(WIDTH, *N), array(WIDTH, *N)),

@@ -7,7 +7,9 @@ import pytest
 
 from sino.core import fast
 from sino.core.hartley import (
+    FEW_CHANNELS,
     LARGEST_PLANE,
+    ROWS,
     activated,
     added,
     cas_matrix,
@@ -57,10 +59,12 @@ def test_gradients_are_those_of_the_plain_form(getkey):
             np.testing.assert_allclose(one, other, atol=1e-12)
 
 
+@pytest.mark.parametrize("channels", [3, FEW_CHANNELS + 1])
 @pytest.mark.parametrize("extra", ["nothing", "mask", "bias", "onto"])
-def test_the_kernel_equals_the_plain_form(getkey, extra):
+def test_the_kernel_equals_the_plain_form(getkey, extra, channels):
     """Interpreted, over a batch: what a GPU runs, operation by operation."""
-    x, other, bias = normal(getkey, 2, 3, 16, 32), normal(getkey, 2, 3, 16, 32), normal(getkey, 3)
+    shape = (2, channels, 2 * ROWS, 16)
+    x, other, bias = normal(getkey, *shape), normal(getkey, *shape), normal(getkey, channels)
 
     def apply(interpret):
         def one(x, other):

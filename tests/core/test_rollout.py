@@ -3,6 +3,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from sino.core import fast
 from sino.core.rollout import repeat, rollout, scan_in_chunks
 
 
@@ -48,6 +49,13 @@ def test_rollout_is_a_loop(substeps):
     last, seen = rollout(step, state(), frames, substeps=substeps)
     assert_trees_close(last, states[-1])
     assert_trees_close(seen, stack(states[substeps - 1 :: substeps]))  # frames 1, 2, ...: not the initial state
+
+
+def test_repeat_is_a_loop_on_an_accelerator(monkeypatch):
+    """Where steps go two by two."""
+    monkeypatch.setattr(fast, "accelerated", lambda: True)
+    for count in (4, 5):
+        test_repeat_is_a_loop(count, 3)
 
 
 def test_rollout_keeps_only_what_is_observed():

@@ -23,8 +23,8 @@ from sino.core import fast
 
 LARGEST_PLANE = 64
 """Largest plane, points per axis, whose three operands fit the on-chip memory of a GPU."""
-
-
+FEW_CHANNELS, ROWS = 4, 16
+"""A plane is one program of the kernel, or, if there are only so few channels, one for so many of its rows."""
 PRODUCTS = jax.lax.DotAlgorithmPreset.BF16_BF16_F32_X6
 """Precision of its products on a GPU: numbers of float32 in three parts of 16 bits. In TF32 parts it takes half as long
 again and is less exact."""
@@ -96,7 +96,7 @@ def transform(
 ) -> Float[Array, "c x y"]:
     """`A X A` with what is done on the way in and out: `x` where `mask > 0`; `relu(. + bias)`; `onto + .`.
 
-    On a GPU one kernel does all of it, one plane per program. `interpret` runs that kernel on a CPU, for tests.
+    On a GPU one kernel does all of it. `interpret` runs that kernel on a CPU, for tests.
     """
     n = x.shape[1:]
     sides = [jnp.asarray(cas_matrix(m), x.dtype) for m in n]
@@ -121,15 +121,18 @@ def transform(
             y = next(extras)[...] + y
         out_ref[...] = y
 
-    plane = pl.BlockSpec((None, *n), lambda c: (c, 0, 0))
-    square = [pl.BlockSpec((m, m), lambda c: (0, 0)) for m in n]
-    extras = [(mask, plane), (bias, pl.BlockSpec((1,), lambda c: (c,))), (onto, plane)]
+    rows = min(ROWS, n[0]) if len(x) <= FEW_CHANNELS else n[0]
+    plane = pl.BlockSpec((None, *n), lambda c, r: (c, 0, 0))
+    part = pl.BlockSpec((None, rows, n[1]), lambda c, r: (c, r, 0))
+    left = pl.BlockSpec((rows, n[0]), lambda c, r: (r, 0))
+    right = pl.BlockSpec((n[1], n[1]), lambda c, r: (0, 0))
+    extras = [(mask, plane), (bias, pl.BlockSpec((1,), lambda c, r: (c,))), (onto, part)]
     given = [(array, spec) for array, spec in extras if array is not None]
     return pl.pallas_call(
         kernel,
-        grid=(len(x),),
-        in_specs=[plane, *square, *[spec for _, spec in given]],
-        out_specs=plane,
+        grid=(len(x), n[0] // rows),
+        in_specs=[plane, left, right, *[spec for _, spec in given]],
+        out_specs=part,
         out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype),
         compiler_params=triton.CompilerParams(num_warps=4, num_stages=1),
         interpret=interpret,
