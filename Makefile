@@ -39,6 +39,7 @@ bench: $(INSTALLED)
 	$(BIN)/python -m bench.training
 	$(BIN)/python -m bench.account
 	$(BIN)/python -m bench.ratios
+	$(BIN)/python -m bench.worth
 
 # Rewrites the generated parts of the documentation, from the committed results and the commands, and builds the site.
 docs: $(INSTALLED)

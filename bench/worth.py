@@ -139,16 +139,8 @@ def _told(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def table(record: dict[str, Any], part: str) -> str:
     """`sizes` or `flows` of a stored record as Markdown."""
     strong = part == "flows"
-    head = [
-        "weights of" if strong else "size",
-        "batch",
-        "error",
-        "ms per frame",
-        "cells of equal error",
-        "its ms",
-        "gain",
-    ]
-    head += ["against the strong scheme"] if strong else []
+    head = ["weights of" if strong else "size", "batch", "error", "ms per frame", "cells of equal error"]
+    head += ["its ms", "gain", *(["against the strong scheme"] if strong else [])]
     lines = ["| " + " | ".join(head) + " |", "|---|" + "--:|" * (len(head) - 1)]
     for row in record[part]:
         cells = [f"`{row['work']}`" if strong else row["work"], str(row["batch"]), _figure(row["error"])]

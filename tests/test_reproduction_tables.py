@@ -49,7 +49,7 @@ def test_without_results_everything_says_so(tmp_path):
         assert text.count("not run; `sino reproduce") == 3
     for table in (reproduction.trajectories_table, reproduction.transfer_table):
         assert table(results).startswith("Not run: `sino reproduce ")
-    assert reproduction.bottleneck_table(results).count("not run") == 8
+    assert reproduction.bottleneck_table(results).count("not run") == 20
     assert "No run" in reproduction.cost_table(results)
     state = reproduction.state_table(tmp_path).splitlines()[2:]
     assert len(state) == len(reproduction.experiments()) >= 8 and all("not run" in line for line in state)
@@ -136,8 +136,12 @@ def test_analyses_of_runs_count(tmp_path):
     ]
     analysis = {"kernels": kernels, "speedup": {"dataset": 12.0}}
     results = write(tmp_path, "2d", entry("ns-forced-re1000", "sino", [0.1], analysis=analysis))
-    assert claims.variance(2, 0.9)(results) == "80.0 % at least: not everywhere"
-    assert claims.variance(3, 0.95)(results) == "97.0 % at least: reached"
+    assert claims.variance(2, 0.9)(results) == "80.0 % at least, 1 of 2 kernels: not everywhere"
+    assert claims.variance(3, 0.95)(results) == "97.0 % at least, 2 of 2 kernels: reached"
+    assert claims.variance(2, 0.9, larger=True)(results) == claims.NOT_YET
+    large = entry("ks", "sino", [0.1], analysis=analysis, sizes=dict.fromkeys(claims.BOTTLENECKS, 8))
+    results = write(tmp_path, "bottleneck-1d", large)
+    assert claims.variance(3, 0.95, larger=True)(results) == "97.0 % at least, 2 of 2 kernels: reached"
     assert claims.speedup(results) == "12 to 12"
     whole = {"kernels": [{"block": 0, "branch": "f", "explained": [0.7, 1.0, 1.0]}], "speedup": {}}
     results = write(tmp_path, "2d", entry("ns-forced-re1000", "sino", [0.1], analysis=whole))

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from bench import account, ratios
+from bench import account, ratios, worth
 
 from validation import claims, reproduction, schedules, unseen
 from validation.record import RESULTS
@@ -25,6 +25,9 @@ def table(name: str) -> str:
         return unseen.table(json.loads(unseen.FILE.read_text()))
     if name == "performance-cpu":
         return ratios.table(ratios.stored())
+    if name.startswith("worth-"):
+        _, part, device = name.split("-")
+        return worth.table(worth.stored(device), part)
     if name.startswith("performance-"):
         record = account.stored("h200" if name == "performance-h200" else "h200-now")
         return account.goals(record) if name == "performance-goals" else account.table(record)
