@@ -13,7 +13,6 @@ from jax.experimental.compilation_cache import compilation_cache
 from safetensors.numpy import load_file
 
 from sino.cli import main, training
-from sino.train import session
 
 EPOCHS = 40
 NETWORK = ("--sizes", "width", "4", "depth", "1", "frequency_hidden", "4", "spatial_hidden", "4")
@@ -109,7 +108,7 @@ _REMEMBERED: dict = {}
 
 def remember_programs(monkeypatch) -> None:
     """Let `sino train` take the data and the compiled programs of an earlier, equal call in this process."""
-    load, prepare, evaluate = training.load_problem, training._prepare, session.make_evaluate
+    load, prepare, evaluate = training.load_problem, training._prepare, training.make_evaluate
 
     def remembered(key, make):
         if key not in _REMEMBERED:
@@ -121,9 +120,9 @@ def remember_programs(monkeypatch) -> None:
         key = ("data", files, plan.coarse, plan.trajectories, plan.scheme, plan.precision, plan.recipe.out_scale)
         return remembered(key, lambda: load(plan))
 
-    def _prepare(plan, problem, models):
-        key = ("update", id(problem), plan.recipe, plan.model, tuple(plan.sizes.items()), len(models))
-        return remembered(key, lambda: prepare(plan, problem, models))
+    def _prepare(plan, problem, models, *, whole=True):
+        key = ("update", id(problem), plan.recipe, plan.model, tuple(plan.sizes.items()), len(models), whole)
+        return remembered(key, lambda: prepare(plan, problem, models, whole=whole))
 
     def make_evaluate(solver, stats, recipe, together):
         key = ("evaluate", id(solver), id(stats), recipe.zero_mean, recipe.coupling, together)
@@ -131,5 +130,4 @@ def remember_programs(monkeypatch) -> None:
 
     monkeypatch.setattr(training, "load_problem", load_problem)
     monkeypatch.setattr(training, "_prepare", _prepare)
-    for module in (training, session):
-        monkeypatch.setattr(module, "make_evaluate", make_evaluate)
+    monkeypatch.setattr(training, "make_evaluate", make_evaluate)

@@ -1,6 +1,7 @@
 """The loop: fits get better, every network trains, interrupted loops go on, and untrained closures are harmless."""
 
 import functools
+import logging
 
 import jax
 import jax.numpy as jnp
@@ -12,12 +13,13 @@ from sino.benchmarks import benchmark
 from sino.core.rollout import rollout
 from sino.coupling.closure import Closure, measure_statistics
 from sino.coupling.hybrid import hybrid_step
+from sino.data.windows import epoch_batches
 from sino.models import MODELS, build_model, model_sizes
 from sino.physics.solver import clocked
 from sino.train.curriculum import Recipe, Stage
 from sino.train.loop import fit, live_units, make_evaluate, updates
 from sino.train.loss import Reference
-from sino.train.update import initial_state, make_update
+from sino.train.update import Turn, initial_state, make_update
 
 SIZES = {"depth": 1, "width": 8}
 
@@ -36,6 +38,15 @@ def small_network(name):
 
 def stacked(*models):
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *models)
+
+
+def copied(tree):
+    """Updates use up the state that they are given."""
+    return jax.tree.map(jnp.array, tree)
+
+
+def evaluator(recipe):
+    return make_evaluate(QUICK, statistics(), recipe)
 
 
 def learnable():
@@ -153,6 +164,43 @@ def test_evaluation_is_of_all_seeds_and_trajectories():
     np.testing.assert_allclose(in_two_parts, together, rtol=1e-12, atol=1e-28)
     many = Reference(jnp.concatenate([data.frames] * 17), None, 0.0)
     np.testing.assert_allclose(evaluate(stacked(*models), many)[0], np.tile(together[0], (17, 1)), rtol=1e-12)
+
+
+@pytest.fixture
+def compilations(caplog):
+    """Compiled programs of a name since the test began."""
+    with jax.log_compiles(), caplog.at_level(logging.WARNING):
+        yield lambda name: sum(line.startswith(f"Finished XLA compilation of jit({name})") for line in caplog.messages)
+
+
+def test_programs_can_be_compiled_beforehand(compilations):
+    data = learnable()
+    recipe = Recipe((Stage(2, 1), Stage(4, 1)), batch=3)
+    update, evaluate = (make_update(QUICK, statistics(), data, recipe, recompute=False), evaluator(recipe))
+    state = initial_state([toy()], recipe)
+    batch = next(epoch_batches(0, 0, len(data), 3, frames=4, last=6, windows="first"))
+    turns = [Turn(frames, 1e-2, 0, True) for frames in (2, 4)]
+    for turn in turns:
+        update.compile(state, batch, turn)
+    evaluate.compile(state.now.average, data)
+    assert (compilations("update"), compilations("errors")) == (2, 1)
+    for turn in turns:
+        state, report = update(state, batch, turn)
+        assert bool(report.finite[0])
+    evaluate(state.now.average, data)
+    assert (compilations("update"), compilations("errors")) == (2, 1)
+
+
+def test_fresh_trained_and_loaded_models_share_a_program(compilations):
+    data = learnable()
+    recipe = Recipe((Stage(2, 1),), batch=3)
+    evaluate, state = evaluator(recipe), initial_state([toy()], recipe)
+    *_, last = updates(make_update(QUICK, statistics(), data, recipe, recompute=False), data, recipe, copied(state))
+    loaded = jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf)), last.state.now.model)
+    found = [evaluate(model, data) for model in (state.now.average, last.state.now.model, loaded)]
+    assert compilations("errors") == 1
+    np.testing.assert_array_equal(found[1], found[2])
+    assert np.abs(found[0] - found[1]).max() > 0
 
 
 def test_live_units_are_counted_per_seed():

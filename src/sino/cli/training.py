@@ -3,6 +3,7 @@
 import signal
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,7 +19,7 @@ from sino.coupling.classical import CLASSICAL, build_classical
 from sino.data.windows import batches_per_epoch, epoch_batches
 from sino.models.model import AbstractModel
 from sino.train.coefficient import SEARCHED, fit_coefficient
-from sino.train.loop import make_evaluate
+from sino.train.loop import Evaluate, make_evaluate
 from sino.train.memory import MemoryPlan, plan_memory
 from sino.train.run import Run
 from sino.train.session import Cadence, Problem, groups, summary, train_together
@@ -33,7 +34,7 @@ def train(options: Train) -> int:
     runs = [Run(plan.out / f"seed-{seed}") for seed in plan.seeds]
     if options.dry_run:
         if plan.model not in CLASSICAL:
-            _prepare(plan, problem, [plan.build(seed) for seed in plan.seeds])
+            _prepare(plan, problem, [plan.build(seed) for seed in plan.seeds], whole=False)
         print("dry run: nothing was written")
         return 0
     for run, seed in zip(runs, plan.seeds, strict=True):
@@ -57,7 +58,7 @@ def _train(plan: TrainingPlan, problem: Problem, runs: list[Run]) -> bool:
     for together, start in groups(runs):
         chosen = [seeds[run] for run in together]
         models = [plan.build(seed) for seed in chosen]
-        update = _prepare(plan, problem, models)
+        update, evaluate = _prepare(plan, problem, models)
         if start:
             print(f"going on from update {start:,}")
         with stop_requests() as stop, live_view(plan.title, chosen, together, plan.tensorboard) as watch:
@@ -67,6 +68,7 @@ def _train(plan: TrainingPlan, problem: Problem, runs: list[Run]) -> bool:
                 models,
                 plan.recipe,
                 update,
+                evaluate,
                 start=start,
                 cadence=Cadence(evaluate_epochs=plan.evaluate_every),
                 stop=stop,
@@ -78,8 +80,11 @@ def _train(plan: TrainingPlan, problem: Problem, runs: list[Run]) -> bool:
     return True
 
 
-def _prepare(plan: TrainingPlan, problem: Problem, models: list[AbstractModel]) -> Update:
-    """Choose how to use the memory, try the longest rollout, and say what the whole will cost."""
+def _prepare(
+    plan: TrainingPlan, problem: Problem, models: list[AbstractModel], *, whole: bool = True
+) -> tuple[Update, Evaluate]:
+    """Choose how to use the memory, compile, try the longest rollout, and say what all will cost. Unless `whole`, only
+    what that needs is compiled."""
     recipe, count, devices = plan.recipe, len(models), len(jax.devices())
     memory = plan_memory(
         problem.solver,
@@ -92,15 +97,16 @@ def _prepare(plan: TrainingPlan, problem: Problem, models: list[AbstractModel]) 
         budget=plan.memory,
     )
     update = make_update(problem.solver, problem.stats, problem.train, recipe, recompute=memory.recompute)
+    evaluate = make_evaluate(problem.solver, problem.stats, recipe, problem.together)
     print(_describe(plan, memory, count, devices))
-    compile_seconds, per_frame = _try_longest(plan, problem, update, models)
+    compile_seconds, per_frame = _try_longest(plan, problem, models, update, evaluate if whole else None)
     per_epoch = batches_per_epoch(len(problem.train), recipe.batch, recipe.passes)
     frames = per_epoch * sum(stage.frames * stage.epochs for stage in recipe.stages)
     print(
         f"the longest rollout runs ({compile_seconds:.1f} s to compile); {1e3 * per_frame:.2f} ms per step forward and "
         f"backward: about {duration(frames * per_frame)} for {per_epoch * recipe.epochs:,} updates, without evaluations"
     )
-    return update
+    return update, evaluate
 
 
 def _describe(plan: TrainingPlan, memory: MemoryPlan, count: int, devices: int) -> str:
@@ -119,26 +125,43 @@ def _describe(plan: TrainingPlan, memory: MemoryPlan, count: int, devices: int) 
     )
 
 
-def _try_longest(plan: TrainingPlan, problem: Problem, update: Update, models: list) -> tuple[float, float]:
-    """Compile and run the longest rollout, so that memory fails now or never; seconds to compile, and per step."""
+def _try_longest(
+    plan: TrainingPlan, problem: Problem, models: list[AbstractModel], update: Update, evaluate: Evaluate | None
+) -> tuple[float, float]:
+    """Compile and run the longest rollout, so that memory fails now or never; seconds to compile, and per step.
+
+    With `evaluate`, all other programs of the training are compiled beside it.
+    """
     recipe, longest = plan.recipe, plan.recipe.longest
-    trial = initial_state(models, recipe)
-    batch = next(
-        epoch_batches(
-            recipe.data_seed,
-            0,
-            len(problem.train),
-            recipe.batch,
-            frames=longest,
-            last=problem.first - 1,
-            windows=recipe.windows,
-        )
+    state = initial_state(models, recipe)
+    first = epoch_batches(
+        recipe.data_seed,
+        0,
+        len(problem.train),
+        recipe.batch,
+        frames=longest,
+        last=problem.first - 1,
+        windows=recipe.windows,
     )
-    times = []
+    batch, times = next(first), []
+
+    def turn(frames: int, index: int = 0) -> Turn:
+        return Turn(frames, 0.0, index, False)
+
     try:
+        started = time.perf_counter()
+        with ThreadPoolExecutor() as pool:
+            making = [pool.submit(update.compile, state, batch, turn(longest))]
+            if evaluate is not None:
+                buckets = {recipe.bucket(stage.frames) for stage in recipe.stages}
+                making += [pool.submit(update.compile, state, batch, turn(k)) for k in buckets - {longest}]
+                making.append(pool.submit(evaluate.compile, state.now.average, problem.judges["validation"]))
+        for made in making:
+            made.result()
+        compile_seconds = time.perf_counter() - started
         for index in range(2):  # the second is timed, and like most of them it turns no axes of SOAP
             started = time.perf_counter()
-            trial, report = update(trial, batch, Turn(longest, 0.0, index, False))
+            state, report = update(state, batch, turn(longest, index))
             jax.block_until_ready(report)
             times.append(time.perf_counter() - started)
     except jax.errors.JaxRuntimeError as error:
@@ -148,7 +171,7 @@ def _try_longest(plan: TrainingPlan, problem: Problem, update: Update, models: l
             f"a rollout of {longest} frames with a batch of {recipe.batch} does not fit the device's memory; "
             "lower --memory to compute steps again, or take a smaller --batch or fewer --seeds at once"
         ) from error
-    return times[0] - times[1], times[1] / longest
+    return compile_seconds, times[1] / longest
 
 
 def _fit(plan: TrainingPlan, problem: Problem, runs: list[Run]) -> None:

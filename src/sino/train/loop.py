@@ -1,6 +1,7 @@
 """The loop: batches in, updates out; and rollouts that tell how good the result is."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
@@ -92,15 +93,41 @@ TOGETHER = 64
 """Trajectories that are rolled out together, at most: their frames lie on the device."""
 
 
-def make_evaluate(
-    solver: AbstractSolver, stats: Statistics | None, recipe: Recipe, together: int = TOGETHER
-) -> Callable[[AbstractModel | None, Reference], np.ndarray]:
+@dataclass(frozen=True)
+class Evaluate:
     """`evaluate(models, reference)`: mean squared errors `(seed, trajectory, frame)` of rollouts from frame 0.
 
-    The models of several seeds are stacked along a leading axis of every leaf; without statistics, the solver is alone.
-    `together` trajectories make a batch, at most `TOGETHER`, the last batch filled up with its last trajectory: one
-    compiled program serves references of any length.
+    The models of several seeds are stacked along a leading axis of every leaf; None where the solver is alone.
     """
+
+    program: Any
+    together: int
+    """Trajectories of a batch; the last batch is filled up with its last trajectory, so that one compiled program
+    serves references of any length."""
+
+    def __call__(self, models: AbstractModel | None, reference: Reference) -> np.ndarray:
+        found, count = [], len(reference)
+        for first in range(0, count, self.together):
+            errors = self.program(*self._arguments(models, reference, first))
+            found.append(np.asarray(errors)[:, : count - first])
+        return np.concatenate(found, axis=1)
+
+    def compile(self, models: AbstractModel | None, reference: Reference) -> None:
+        """Make the program that such a call will take. Threads can make others meanwhile."""
+        self.program.lower(*self._arguments(models, reference, 0)).compile()
+
+    def _arguments(self, models: AbstractModel | None, reference: Reference, first: int) -> tuple[Any, Segments]:
+        rows = np.minimum(np.arange(first, first + self.together, dtype=np.int32), len(reference) - 1)
+        starts = jnp.zeros(self.together, jnp.int32)
+        segments = gather(reference, jnp.asarray(rows), starts, reference.frames.shape[1] - 1)
+        # Fresh, trained and loaded models lie in different places, and for each a program would be compiled.
+        return jax.device_get(models), segments
+
+
+def make_evaluate(
+    solver: AbstractSolver, stats: Statistics | None, recipe: Recipe, together: int = TOGETHER
+) -> Evaluate:
+    """Of a closure with these statistics; without, of the solver alone. A batch has at most `TOGETHER` trajectories."""
 
     @jax.jit
     def errors(models, segments: Segments):
@@ -110,15 +137,7 @@ def make_evaluate(
 
         return jnp.moveaxis(one(None)[None] if stats is None else jax.vmap(one)(models), 1, 2)
 
-    def evaluate(models: AbstractModel | None, reference: Reference) -> np.ndarray:
-        found, count, size = [], len(reference), min(together, TOGETHER)
-        for first in range(0, count, size):
-            rows = np.minimum(np.arange(first, first + size, dtype=np.int32), count - 1)
-            segments = gather(reference, jnp.asarray(rows), jnp.zeros(size, jnp.int32), reference.frames.shape[1] - 1)
-            found.append(np.asarray(errors(models, segments))[:, : count - first])
-        return np.concatenate(found, axis=1)
-
-    return evaluate
+    return Evaluate(errors, min(together, TOGETHER))
 
 
 @jax.jit

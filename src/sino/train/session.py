@@ -13,7 +13,7 @@ from sino.coupling.closure import Closure, Statistics
 from sino.models.model import AbstractModel
 from sino.physics.solver import AbstractSolver
 from sino.train.curriculum import Recipe
-from sino.train.loop import Step, live_units, make_evaluate, updates
+from sino.train.loop import Evaluate, Step, live_units, updates
 from sino.train.loss import Reference
 from sino.train.run import Run, plain
 from sino.train.update import RETRIES, Update, initial_state, one_seed, stack_seeds
@@ -107,6 +107,7 @@ def train_together(
     models: list[AbstractModel],
     recipe: Recipe,
     update: Update,
+    evaluate: Evaluate,
     *,
     start: int = 0,
     cadence: Cadence,
@@ -123,7 +124,6 @@ def train_together(
         tallies = [Tally(**facts["tally"]) for _, facts in restored]
     for run in runs:
         run.cut_metrics(start or -1)  # the evaluation before the first update is made again
-    evaluate = make_evaluate(problem.solver, problem.stats, recipe, problem.together)
     live = live_units(state.now.model)
     if start == 0:
         _evaluate(problem, evaluate, state.now.average, runs, tallies, 0, recipe)
@@ -195,7 +195,9 @@ def _event(problem: Problem, step: Step, report, i: int, failures: int, scale: f
     }
 
 
-def _evaluate(problem: Problem, evaluate, models, runs, tallies: list[Tally], update: int, recipe: Recipe) -> list:
+def _evaluate(
+    problem: Problem, evaluate: Evaluate, models, runs, tallies: list[Tally], update: int, recipe: Recipe
+) -> list:
     """Roll out on every judge's trajectories; keep the weights that are the best so far."""
     started = time.monotonic()
     lines: list[dict[str, Any]] = [{"kind": "evaluation", "update": update} for _ in runs]
@@ -238,7 +240,7 @@ def summary(errors: np.ndarray, first: int) -> dict[str, Any]:
     }
 
 
-def _finish(problem: Problem, evaluate, models, runs, tallies: list[Tally], recipe: Recipe) -> None:
+def _finish(problem: Problem, evaluate: Evaluate, models, runs, tallies: list[Tally], recipe: Recipe) -> None:
     """Save the final weights, judge final and chosen ones on unseen trajectories, and write the results."""
     final = [closure_of(problem, recipe, models, i) for i in range(len(runs))]
     closures: list[dict[str, Closure]] = [{"final": closure} for closure in final]

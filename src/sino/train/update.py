@@ -1,6 +1,6 @@
 """One update of the weights: loss and gradient of a batch of rollouts, and what happens when they are not finite."""
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -70,9 +70,6 @@ class Turn(NamedTuple):
     """Whether an epoch begins: weights that survive such an update are where a seed goes back to."""
 
 
-Update = Callable[[State, Batch, Turn], tuple[State, Report]]
-
-
 def initial_state(models: list[AbstractModel], recipe: Recipe) -> State:
     """The state before the first update, of one model per seed."""
 
@@ -93,14 +90,36 @@ def one_seed(stacked: Any, position: int) -> Any:
     return jax.tree.map(lambda leaf: leaf[position], stacked)
 
 
+@dataclass(frozen=True)
+class Update:
+    """`update(state, batch, turn)` for several seeds at once. The state that is passed in is used up."""
+
+    program: Any
+    """Compiled once per bucket."""
+    data: Reference
+    placement: NamedSharding
+    recipe: Recipe
+
+    def __call__(self, state: State, batch: Batch, turn: Turn) -> tuple[State, Report]:
+        return self.program(*self._arguments(state, batch, turn))
+
+    def compile(self, state: State, batch: Batch, turn: Turn) -> None:
+        """Make the program that such a call will take. Several can be made at once, by threads."""
+        self.program.lower(*self._arguments(state, batch, turn)).compile()
+
+    def _arguments(self, state: State, batch: Batch, turn: Turn) -> tuple[Any, ...]:
+        if state.scale.sharding != self.placement:  # the first call; it would be compiled for another placement
+            state = jax.device_put(state, self.placement)
+        rate = np.asarray(turn.rate, self.data.frames.dtype)
+        now = Turn(np.int32(turn.frames), rate, np.int32(turn.index), turn.fresh)
+        return state, self.data, batch, now, self.recipe.bucket(turn.frames)
+
+
 def make_update(
     solver: AbstractSolver, stats: Statistics, data: Reference, recipe: Recipe, *, recompute: bool, devices: Any = None
 ) -> Update:
-    """`update(state, batch, turn)` for several seeds at once, compiled once per bucket.
-
-    The batch is shared out over the devices, all by default; losses and gradients are summed over them. The state that
-    is passed in is used up.
-    """
+    """The update of a training. The batch is shared out over the devices, all by default; losses and gradients are
+    summed over them."""
     mesh = Mesh(np.asarray(jax.devices() if devices is None else devices), ("batch",))
     whole, shared = PartitionSpec(), PartitionSpec("batch")
     everywhere = NamedSharding(mesh, whole)
@@ -136,13 +155,7 @@ def make_update(
         found = of_all_seeds(state.now.model, data, batch, turn)
         return jax.vmap(partial(_apply, recipe), (0, 0, None, None))(state, found, batch, turn)
 
-    def run(state: State, batch: Batch, turn: Turn) -> tuple[State, Report]:
-        if state.scale.sharding != everywhere:  # the first call; it would be compiled for another placement
-            state = jax.device_put(state, everywhere)
-        now = Turn(np.int32(turn.frames), np.asarray(turn.rate, data.frames.dtype), np.int32(turn.index), turn.fresh)
-        return update(state, placed, batch, now, recipe.bucket(turn.frames))
-
-    return run
+    return Update(update, placed, everywhere, recipe)
 
 
 def _loss(
