@@ -161,6 +161,17 @@ def test_a_run_that_was_killed_before_its_results_goes_on_from_the_last_update(t
     assert_same_run(copy / "seed-2", trained.run(2))
 
 
+def replace_update(monkeypatch, change) -> None:
+    """Let `sino train` take another update, made of its own."""
+    prepare = training._prepare
+
+    def prepared(*arguments):
+        update, evaluate = prepare(*arguments)
+        return change(update), evaluate
+
+    monkeypatch.setattr(training, "_prepare", prepared)
+
+
 def poisoned(update, seed: int, since: int):
     """An update that finds weights that are not finite in one seed, again and again."""
 
@@ -175,7 +186,7 @@ def poisoned(update, seed: int, since: int):
 
 def test_a_seed_that_stays_non_finite_is_reported_and_the_other_finishes(trained, tmp_path, quick, monkeypatch, capsys):
     prepare = training._prepare
-    monkeypatch.setattr(training, "_prepare", lambda *args: poisoned(prepare(*args), seed=1, since=12))
+    replace_update(monkeypatch, lambda update: poisoned(update, seed=1, since=12))
     assert main(arguments(trained.data, tmp_path)) == 1
     printed = capsys.readouterr().out
     stop = 12 + RETRIES + 1
@@ -209,8 +220,7 @@ def test_a_seed_that_fails_once_goes_back_and_finishes(trained, tmp_path, quick,
 
         return run
 
-    prepare = training._prepare
-    monkeypatch.setattr(training, "_prepare", lambda *args: once(prepare(*args)))
+    replace_update(monkeypatch, once)
     assert main(arguments(trained.data, tmp_path)) == 0
     result = json.loads((tmp_path / "seed-1" / "results.json").read_text())
     assert [(event["event"], event["update"]) for event in result["events"]] == [("went back", 21)]
