@@ -23,7 +23,7 @@ from sino.train.loop import Evaluate, make_evaluate
 from sino.train.memory import MemoryPlan, plan_memory
 from sino.train.run import Run
 from sino.train.session import Cadence, Problem, groups, summary, train_together
-from sino.train.update import Turn, Update, initial_state, make_update
+from sino.train.update import Turn, Update, UpdateProgram, initial_state, make_update
 
 
 def train(options: Train) -> int:
@@ -126,7 +126,7 @@ def _describe(plan: TrainingPlan, memory: MemoryPlan, count: int, devices: int) 
 
 
 def _try_longest(
-    plan: TrainingPlan, problem: Problem, models: list[AbstractModel], update: Update, evaluate: Evaluate | None
+    plan: TrainingPlan, problem: Problem, models: list[AbstractModel], update: UpdateProgram, evaluate: Evaluate | None
 ) -> tuple[float, float]:
     """Compile and run the longest rollout, so that memory fails now or never; seconds to compile, and per step.
 

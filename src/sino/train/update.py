@@ -1,5 +1,6 @@
 """One update of the weights: loss and gradient of a batch of rollouts, and what happens when they are not finite."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -90,9 +91,12 @@ def one_seed(stacked: Any, position: int) -> Any:
     return jax.tree.map(lambda leaf: leaf[position], stacked)
 
 
+Update = Callable[[State, Batch, Turn], tuple[State, Report]]
+
+
 @dataclass(frozen=True)
-class Update:
-    """`update(state, batch, turn)` for several seeds at once. The state that is passed in is used up."""
+class UpdateProgram:
+    """An `Update` of several seeds at once. The state that is passed in is used up."""
 
     program: Any
     """Compiled once per bucket."""
@@ -117,7 +121,7 @@ class Update:
 
 def make_update(
     solver: AbstractSolver, stats: Statistics, data: Reference, recipe: Recipe, *, recompute: bool, devices: Any = None
-) -> Update:
+) -> UpdateProgram:
     """The update of a training. The batch is shared out over the devices, all by default; losses and gradients are
     summed over them."""
     mesh = Mesh(np.asarray(jax.devices() if devices is None else devices), ("batch",))
@@ -155,7 +159,7 @@ def make_update(
         found = of_all_seeds(state.now.model, data, batch, turn)
         return jax.vmap(partial(_apply, recipe), (0, 0, None, None))(state, found, batch, turn)
 
-    return Update(update, placed, everywhere, recipe)
+    return UpdateProgram(update, placed, everywhere, recipe)
 
 
 def _loss(
