@@ -35,8 +35,8 @@ TURBULENCE = Train(
     stages=((4, 100), (16, 40)),
     evaluate_every=50,
 )
-"""Short rollouts: in two dimensions a CPU makes a hundred solver steps where it makes thousands in one. But not shorter:
-after rollouts of 2 and 8 frames a closure can be worse than none. Here Adam would not do either."""
+"""Short rollouts: in two dimensions a CPU makes a hundred solver steps where it makes thousands in one. But not shorter
+ones: after rollouts of 2 and 8 frames a closure can be worse than none. Here Adam would not do either."""
 ENOUGH = 2.0
 """The factor on the error of the coarse grid from which on the demo calls it a success."""
 
