@@ -98,8 +98,7 @@ def main() -> None:
         *_optimiser(),
         *_updates("ks", ("sino",), 20),
     ]
-    name = device.device_kind.lower().replace("nvidia ", "").replace(" ", "-")
-    path = RESULTS / f"{name}-now.json"
+    path = RESULTS / f"{device_name(device)}-now.json"
     write_json(path, {"format_version": 1, "provenance": provenance() | {"git_commit": git_commit()}, "rows": rows})
     print(f"wrote {path}")
 
@@ -161,7 +160,7 @@ def table(record: dict[str, Any]) -> str:
         largest = ", ".join(f"`{name}` {microseconds:.0f}" for name, microseconds, _ in row["largest"][:3])
         cells = [row["work"], row["state"], *(f"{row[key]:.0f}" for key in ("wall_us", "kernels_us", "launches"))]
         lines.append("| " + " | ".join([*cells, largest]) + " |")
-    return "\n".join([*lines, "", _source(record)])
+    return "\n".join([*lines, "", source_line(record)])
 
 
 def goals(record: dict[str, Any]) -> str:
@@ -178,10 +177,16 @@ def goals(record: dict[str, Any]) -> str:
     lines = ["| work | prototype, ms | goal, ms | measured, ms |", "|---|--:|--:|--:|"]
     for work, prototype, goal, names in rows:
         lines.append(f"| {work} | {prototype} | {goal} | {' / '.join(f'{wall[name]:.2f}' for name in names)} |")
-    return "\n".join([*lines, "", _source(record)])
+    return "\n".join([*lines, "", source_line(record)])
 
 
-def _source(record: dict[str, Any]) -> str:
+def device_name(device: Any) -> str:
+    """What files of results call a device: `h200`, `cpu`."""
+    return device.device_kind.lower().replace("nvidia ", "").replace(" ", "-")
+
+
+def source_line(record: dict[str, Any]) -> str:
+    """Where the rows of a table come from."""
     made = record["provenance"]
     return f"*From results/performance: {made['device']}, jax {made['jax']}, float32.*"
 

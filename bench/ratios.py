@@ -14,6 +14,7 @@ from typing import Any
 
 import jax
 
+from bench.account import source_line
 from bench.solvers import STEPS, navier_stokes_contenders
 from bench.timing import race
 from bench.training import BATCH, reference, rollout_loss, unit_statistics
@@ -123,8 +124,7 @@ def table(record: dict[str, Any]) -> str:
             f"{row['goal']:.0f}" if row["goal"] else "",
         ]
         lines.append("| " + " | ".join(cells) + " |")
-    made = record["provenance"]
-    return "\n".join([*lines, "", f"*From results/performance: {made['device']}, jax {made['jax']}, float32.*"])
+    return "\n".join([*lines, "", source_line(record)])
 
 
 def stored() -> dict[str, Any]:

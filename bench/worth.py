@@ -13,6 +13,7 @@ import jax
 from validation.reproduction import Configuration, load
 
 import sino
+from bench.account import device_name, source_line
 from bench.training import unit_statistics
 from sino.benchmarks import BENCHMARKS, Benchmark, benchmark
 from sino.cli.start import start_jax
@@ -94,10 +95,13 @@ def _grid_errors(b: Benchmark) -> list[dict[str, Any]]:
 
 def _trained_sizes(b: Benchmark) -> Iterator[Configuration]:
     """The paper's size first."""
-    found = [c for c in load().configurations if c.experiment in ("2d", "sizes")]
-    for c in found:
-        if (c.facts["benchmark"], c.facts["model"], c.facts["schedule"]) == (b.name, "sino", "ours"):
+    for c in load().configurations:
+        if c.experiment in ("2d", "sizes") and _kind(c) == (b.name, "sino", "ours"):
             yield c
+
+
+def _kind(c: Configuration) -> tuple[str, str, str]:
+    return c.facts["benchmark"], c.facts["model"], c.facts["schedule"]
 
 
 def _row(b: Benchmark, title: str, batch: int, error: float | None, seconds: float) -> dict[str, Any]:
@@ -124,7 +128,7 @@ def main() -> None:
         if gpu or BENCHMARKS[name].dim == 1:
             print(f"{name}:", flush=True)
             record["flows"] += _told([flow(name, 8)])
-    path = ROOT / "performance" / f"{'cpu' if not gpu else 'h200'}-worth.json"
+    path = ROOT / "performance" / f"{device_name(device)}-worth.json"
     write_json(path, record)
     print(f"wrote {path}")
 
@@ -153,8 +157,7 @@ def table(record: dict[str, Any], part: str) -> str:
             against = row["against_strong"]
             cells += [row["reason_strong"] if against is None else f"{against:.2f}"]
         lines.append("| " + " | ".join(cells) + " |")
-    made = record["provenance"]
-    return "\n".join([*lines, "", f"*From results/performance: {made['device']}, jax {made['jax']}, float32.*"])
+    return "\n".join([*lines, "", source_line(record)])
 
 
 def _figure(value: float | None) -> str:
